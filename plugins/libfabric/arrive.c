@@ -16,10 +16,10 @@ static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 {
 	struct hk_fi_domain *d = arg;
 	struct hk_iov piece[HK_FRAGS_MAX];
-	bool is_long = am == HK_FI_AM_TAGGED_LONG || am == HK_FI_AM_MSG_LONG;
+	bool is_long = hk_fi_am_is_long(am);
 	bool tagged = am == HK_FI_AM_TAGGED || am == HK_FI_AM_TAGGED_LONG;
 	struct hk_fi_prefix p;
-	size_t prefix = hk_fi_prefix_read(iov[0].base, iov[0].len, is_long, &p);
+	size_t prefix = hk_fi_prefix_read(iov[0].base, iov[0].len, am, &p);
 
 	if (HK_UNLIKELY(prefix == 0)) /* a peer may write anything */
 		return;
@@ -61,10 +61,11 @@ static void on_done(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *io
 	struct hk_fi_done done;
 
 	(void)am;
-	if (count != 1 || iov->len != sizeof(done))
+	if (count != 1 || iov->len < sizeof(done))
 		return;
 	memcpy(&done, iov->base, sizeof(done));
-	hk_fi_pending_done(arg, peer, &done);
+	hk_fi_pending_done(arg, peer, &done, (const char *)iov->base + sizeof(done),
+			   iov->len - sizeof(done));
 }
 
 static void on_written(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov,
@@ -74,39 +75,42 @@ static void on_written(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 	struct hk_fi_prefix p;
 	uint32_t place = hk_fi_peer_of(d, peer);
 
-	(void)am;
 	(void)count;
-	if (hk_fi_prefix_read(iov->base, iov->len, false, &p) && place != HK_FI_NO_PEER)
+	if (hk_fi_prefix_read(iov->base, iov->len, am, &p) && place != HK_FI_NO_PEER)
 		hk_fi_written(d, p.header.to, hk_fi_source(place, p.header.from), FI_RMA, p.data);
 }
 
-/* ---- short messages that must leave ---------------------------------------------------------- */
+/* ---- messages that must leave ---------------------------------------------------------------- */
 
 struct hk_fi_waiting {
 	struct hk_fi_waiting *next;
 	hk_peer peer;
 	uint8_t am;
-	size_t len;
-	char bytes[HK_FI_PREFIX_MAX];
+	size_t head, len; /* bytes: the first are its head */
+	char bytes[];
 };
 
-static bool send_now(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *bytes,
-		     size_t len)
+static bool send_now(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *head,
+		     size_t head_len, const void *more, size_t len)
 {
-	return hk_worker_send_short(d->worker, peer, am, bytes, len, NULL, 0) != -EAGAIN;
+	return hk_fi_transmit(d, peer, am, head, head_len, HK_FI_PIECE(more, len), 1, len) !=
+	       -EAGAIN;
 }
 
-void hk_fi_tell(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *bytes, size_t len)
+void hk_fi_tell(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *head, size_t head_len,
+		const void *more, size_t len)
 {
 	struct hk_fi_waiting *w;
 
-	if (!d->waiting && send_now(d, peer, am, bytes, len))
+	if (!d->waiting && send_now(d, peer, am, head, head_len, more, len))
 		return;
-	w = malloc(sizeof(*w));
+	w = malloc(sizeof(*w) + head_len + len);
 	if (!w)
 		return; /* what waits for it ends with our domain */
-	*w = (struct hk_fi_waiting){.peer = peer, .am = am, .len = len};
-	memcpy(w->bytes, bytes, len);
+	*w = (struct hk_fi_waiting){.peer = peer, .am = am, .head = head_len, .len = len};
+	memcpy(w->bytes, head, head_len);
+	if (len)
+		memcpy(w->bytes + head_len, more, len);
 	*d->waiting_last = w;
 	d->waiting_last = &w->next;
 }
@@ -115,7 +119,8 @@ void hk_fi_tell_waiting(struct hk_fi_domain *d)
 {
 	struct hk_fi_waiting *w;
 
-	while ((w = d->waiting) && send_now(d, w->peer, w->am, w->bytes, w->len)) {
+	while ((w = d->waiting) &&
+	       send_now(d, w->peer, w->am, w->bytes, w->head, w->bytes + w->head, w->len)) {
 		d->waiting = w->next;
 		if (!d->waiting)
 			d->waiting_last = &d->waiting;
@@ -138,7 +143,7 @@ void hk_fi_answer(struct hk_fi_domain *d, const struct hk_fi_arrival *a, int err
 	const struct hk_fi_done done = {.id = a->id, .error = (uint32_t)error};
 
 	if (a->answer)
-		hk_fi_tell(d, a->peer, HK_FI_AM_DONE, &done, sizeof(done));
+		hk_fi_tell(d, a->peer, HK_FI_AM_DONE, &done, sizeof(done), NULL, 0);
 }
 
 void hk_fi_handlers(struct hk_fi_domain *d)
@@ -148,4 +153,5 @@ void hk_fi_handlers(struct hk_fi_domain *d)
 		hk_worker_set_am(d->worker, am, on_message, d);
 	hk_worker_set_am(d->worker, HK_FI_AM_DONE, on_done, d);
 	hk_worker_set_am(d->worker, HK_FI_AM_WRITTEN, on_written, d);
+	hk_worker_set_am(d->worker, HK_FI_AM_ATOMIC, hk_fi_on_atomic, d);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libfabric/calls.c: the calls of fi_msg(3), fi_tagged(3) and fi_rma(3). Each is translated into
- * the struct of its longest form, with flags, for one function of each kind.
+ * libfabric/calls.c: the calls of fi_msg(3), fi_tagged(3), fi_rma(3) and fi_atomic(3). Each is
+ * translated into the struct of its longest form, with flags, for one function of each kind.
  */
-#include "libfabric/operation.h"
+#include "libfabric/provider.h"
+
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* our buffers need no descriptors */
 
 #define EP          struct fid_ep *ep
 #define DATA        FI_REMOTE_CQ_DATA
@@ -68,19 +70,19 @@ static ssize_t msg_recvmsg(EP, const struct fi_msg *msg, uint64_t flags)
 }
 
 CALL(msg_send, (EP, const void *buf, size_t len, void *desc, fi_addr_t to, void *context),
-     simple_send(ep, FI_MSG, ONE(buf, len), &desc, 1, to, 0, 0, context))
+     simple_send(ep, FI_MSG, ONE(buf, len), NULL, 1, to, 0, 0, context))
 CALL(msg_sendv,
      (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t to, void *context),
      simple_send(ep, FI_MSG, iov, desc, count, to, 0, 0, context))
 CALL(msg_senddata,
      (EP, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, void *context),
-     simple_send(ep, FI_MSG | DATA, ONE(buf, len), &desc, 1, to, 0, data, context))
+     simple_send(ep, FI_MSG | DATA, ONE(buf, len), NULL, 1, to, 0, data, context))
 CALL(msg_inject, (EP, const void *buf, size_t len, fi_addr_t to),
      simple_send(ep, FI_MSG | INJECT, ONE(buf, len), NULL, 1, to, 0, 0, NULL))
 CALL(msg_injectdata, (EP, const void *buf, size_t len, uint64_t data, fi_addr_t to),
      simple_send(ep, FI_MSG | INJECT | DATA, ONE(buf, len), NULL, 1, to, 0, data, NULL))
 CALL(msg_recv, (EP, void *buf, size_t len, void *desc, fi_addr_t from, void *context),
-     simple_recv(ep, FI_MSG, ONE(buf, len), &desc, 1, from, 0, 0, context))
+     simple_recv(ep, FI_MSG, ONE(buf, len), NULL, 1, from, 0, 0, context))
 CALL(msg_recvv,
      (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t from, void *context),
      simple_recv(ep, FI_MSG, iov, desc, count, from, 0, 0, context))
@@ -100,7 +102,7 @@ struct fi_ops_msg hk_fi_msg_ops = {
 
 CALL(tagged_send,
      (EP, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag, void *context),
-     simple_send(ep, FI_TAGGED, ONE(buf, len), &desc, 1, to, tag, 0, context))
+     simple_send(ep, FI_TAGGED, ONE(buf, len), NULL, 1, to, tag, 0, context))
 CALL(tagged_sendv,
      (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t to, uint64_t tag,
       void *context),
@@ -110,7 +112,7 @@ CALL(tagged_sendmsg, (EP, const struct fi_msg_tagged *msg, uint64_t flags),
 CALL(tagged_senddata,
      (EP, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t tag,
       void *context),
-     simple_send(ep, FI_TAGGED | DATA, ONE(buf, len), &desc, 1, to, tag, data, context))
+     simple_send(ep, FI_TAGGED | DATA, ONE(buf, len), NULL, 1, to, tag, data, context))
 CALL(tagged_inject, (EP, const void *buf, size_t len, fi_addr_t to, uint64_t tag),
      simple_send(ep, FI_TAGGED | INJECT, ONE(buf, len), NULL, 1, to, tag, 0, NULL))
 CALL(tagged_injectdata,
@@ -119,7 +121,7 @@ CALL(tagged_injectdata,
 CALL(tagged_recv,
      (EP, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t tag, uint64_t ignore,
       void *context),
-     simple_recv(ep, FI_TAGGED, ONE(buf, len), &desc, 1, from, tag, ignore, context))
+     simple_recv(ep, FI_TAGGED, ONE(buf, len), NULL, 1, from, tag, ignore, context))
 CALL(tagged_recvv,
      (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t from, uint64_t tag,
       uint64_t ignore, void *context),
@@ -154,7 +156,7 @@ static ssize_t simple_rma(EP, uint64_t kind, const struct iovec *iov, void **des
 CALL(rma_read,
      (EP, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr, uint64_t key,
       void *context),
-     simple_rma(ep, FI_READ, ONE(buf, len), &desc, 1, from, addr, key, 0, context))
+     simple_rma(ep, FI_READ, ONE(buf, len), NULL, 1, from, addr, key, 0, context))
 CALL(rma_readv,
      (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t from, uint64_t addr,
       uint64_t key, void *context),
@@ -164,7 +166,7 @@ CALL(rma_readmsg, (EP, const struct fi_msg_rma *msg, uint64_t flags),
 CALL(rma_write,
      (EP, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr, uint64_t key,
       void *context),
-     simple_rma(ep, FI_WRITE, ONE(buf, len), &desc, 1, to, addr, key, 0, context))
+     simple_rma(ep, FI_WRITE, ONE(buf, len), NULL, 1, to, addr, key, 0, context))
 CALL(rma_writev,
      (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t to, uint64_t addr,
       uint64_t key, void *context),
@@ -174,7 +176,7 @@ CALL(rma_writemsg, (EP, const struct fi_msg_rma *msg, uint64_t flags),
 CALL(rma_writedata,
      (EP, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t addr,
       uint64_t key, void *context),
-     simple_rma(ep, FI_WRITE | DATA, ONE(buf, len), &desc, 1, to, addr, key, data, context))
+     simple_rma(ep, FI_WRITE | DATA, ONE(buf, len), NULL, 1, to, addr, key, data, context))
 CALL(rma_inject, (EP, const void *buf, size_t len, fi_addr_t to, uint64_t addr, uint64_t key),
      simple_rma(ep, FI_WRITE | INJECT, ONE(buf, len), NULL, 1, to, addr, key, 0, NULL))
 CALL(rma_injectdata,
@@ -192,4 +194,88 @@ struct fi_ops_rma hk_fi_rma_ops = {
 	.inject = rma_inject,
 	.writedata = rma_writedata,
 	.injectdata = rma_injectdata,
+};
+
+/* ---- atomic operations ----------------------------------------------------------------------- */
+
+#define THERE      fi_addr_t to, uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op
+#define ITEM(b, n) (&(const struct fi_ioc){(void *)(uintptr_t)(b), (n)})
+#define BASE       FI_WRITE
+#define FETCH      (FI_READ | FI_FETCH_ATOMIC)
+#define COMPARE    (FI_READ | FI_COMPARE_ATOMIC)
+
+static ssize_t simple_atomic(EP, uint64_t kind, const struct fi_ioc *ioc, size_t count,
+			     const struct fi_ioc *compare, size_t compares,
+			     const struct fi_ioc *result, size_t results, THERE, void *context)
+{
+	const struct fi_rma_ioc at = {.addr = addr, .key = key};
+	const struct fi_msg_atomic m = {ioc, NULL, count, to, &at, 1, type, op, context, 0};
+
+	return hk_fi_atomic(ep, &m, compare, compares, result, results, with_flags(ep, kind));
+}
+
+CALL(atomic_write, (EP, const void *buf, size_t n, void *desc, THERE, void *context),
+     simple_atomic(ep, BASE, ITEM(buf, n), 1, NULL, 0, NULL, 0, to, addr, key, type, op, context))
+CALL(atomic_writev, (EP, const struct fi_ioc *iov, void **desc, size_t count, THERE, void *context),
+     simple_atomic(ep, BASE, iov, count, NULL, 0, NULL, 0, to, addr, key, type, op, context))
+CALL(atomic_writemsg, (EP, const struct fi_msg_atomic *msg, uint64_t flags),
+     hk_fi_atomic(ep, msg, NULL, 0, NULL, 0, given(flags) | BASE))
+CALL(atomic_inject, (EP, const void *buf, size_t n, THERE),
+     simple_atomic(ep, BASE | INJECT, ITEM(buf, n), 1, NULL, 0, NULL, 0, to, addr, key, type, op,
+		   NULL))
+CALL(atomic_fetch,
+     (EP, const void *buf, size_t n, void *desc, void *result, void *result_desc, THERE,
+      void *context),
+     simple_atomic(ep, FETCH, ITEM(buf, n), 1, NULL, 0, ITEM(result, n), 1, to, addr, key, type, op,
+		   context))
+CALL(atomic_fetchv,
+     (EP, const struct fi_ioc *iov, void **desc, size_t count, struct fi_ioc *result,
+      void **result_desc, size_t results, THERE, void *context),
+     simple_atomic(ep, FETCH, iov, count, NULL, 0, result, results, to, addr, key, type, op,
+		   context))
+CALL(atomic_fetchmsg,
+     (EP, const struct fi_msg_atomic *msg, struct fi_ioc *result, void **result_desc,
+      size_t results, uint64_t flags),
+     hk_fi_atomic(ep, msg, NULL, 0, result, results, given(flags) | FETCH))
+CALL(atomic_compare,
+     (EP, const void *buf, size_t n, void *desc, const void *compare, void *compare_desc,
+      void *result, void *result_desc, THERE, void *context),
+     simple_atomic(ep, COMPARE, ITEM(buf, n), 1, ITEM(compare, n), 1, ITEM(result, n), 1, to, addr,
+		   key, type, op, context))
+CALL(atomic_comparev,
+     (EP, const struct fi_ioc *iov, void **desc, size_t count, const struct fi_ioc *compare,
+      void **compare_desc, size_t compares, struct fi_ioc *result, void **result_desc,
+      size_t results, THERE, void *context),
+     simple_atomic(ep, COMPARE, iov, count, compare, compares, result, results, to, addr, key, type,
+		   op, context))
+CALL(atomic_comparemsg,
+     (EP, const struct fi_msg_atomic *msg, const struct fi_ioc *compare, void **compare_desc,
+      size_t compares, struct fi_ioc *result, void **result_desc, size_t results, uint64_t flags),
+     hk_fi_atomic(ep, msg, compare, compares, result, results, given(flags) | COMPARE))
+
+#define VALID(name, kind)                                                                          \
+	static int name(EP, enum fi_datatype type, enum fi_op op, size_t *count)                   \
+	{                                                                                          \
+		return hk_fi_atomic_query(hk_fi_ep_of(ep)->domain, kind, type, op, count);         \
+	}
+
+VALID(atomic_write_valid, 0)
+VALID(atomic_fetch_valid, FI_FETCH_ATOMIC)
+VALID(atomic_compare_valid, FI_COMPARE_ATOMIC)
+
+struct fi_ops_atomic hk_fi_atomic_ops = {
+	.size = sizeof(hk_fi_atomic_ops),
+	.write = atomic_write,
+	.writev = atomic_writev,
+	.writemsg = atomic_writemsg,
+	.inject = atomic_inject,
+	.readwrite = atomic_fetch,
+	.readwritev = atomic_fetchv,
+	.readwritemsg = atomic_fetchmsg,
+	.compwrite = atomic_compare,
+	.compwritev = atomic_comparev,
+	.compwritemsg = atomic_comparemsg,
+	.writevalid = atomic_write_valid,
+	.readwritevalid = atomic_fetch_valid,
+	.compwritevalid = atomic_compare_valid,
 };

@@ -2,6 +2,7 @@
 /*
  * libfabric/domain.c: domains. Each has a worker.
  */
+#include "libfabric/atomic_ops.h"
 #include "libfabric/operation.h"
 
 #include <sched.h>
@@ -72,6 +73,19 @@ int hk_fi_object_close(struct hk_fi_domain *d, void *object)
 	return 0;
 }
 
+static int query_atomic(struct fid_domain *fid, enum fi_datatype type, enum fi_op op,
+			struct fi_atomic_attr *attr, uint64_t flags)
+{
+	const struct hk_fi_domain *d = container_of(fid, struct hk_fi_domain, fid);
+
+	if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC))
+		return -FI_EOPNOTSUPP; /* as on tagged buffers */
+	if (flags == (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC))
+		return -FI_EINVAL;
+	attr->size = hk_fi_atomic_size(type);
+	return hk_fi_atomic_query(d, flags, type, op, &attr->count);
+}
+
 static struct fi_ops fid_ops = HK_FI_FID_OPS(domain_close, hk_fi_no_bind, hk_fi_no_control);
 
 static struct fi_ops_domain ops = {
@@ -84,6 +98,7 @@ static struct fi_ops_domain ops = {
 	.poll_open = hk_fi_no_poll_set,
 	.stx_ctx = hk_fi_no_stx,
 	.srx_ctx = hk_fi_no_srx,
+	.query_atomic = query_atomic,
 };
 
 int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,

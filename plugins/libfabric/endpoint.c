@@ -230,6 +230,7 @@ int hk_fi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct 
 	ep->fid.msg = &hk_fi_msg_ops;
 	ep->fid.tagged = &hk_fi_tagged_ops;
 	ep->fid.rma = &hk_fi_rma_ops;
+	ep->fid.atomic = &hk_fi_atomic_ops;
 	hk_fi_lock(d);
 	while (number < HK_FI_ENDPOINTS && d->ep[number])
 		number++;

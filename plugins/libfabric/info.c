@@ -59,7 +59,8 @@ static int check_way(const char *way, uint64_t caps, uint64_t flags, uint64_t or
 	if (flags & ~HK_FI_OP_FLAGS)
 		REFUSE("%s flags %#lx", way, (unsigned long)(flags & ~HK_FI_OP_FLAGS));
 	if (order & ~HK_FI_ORDER)
-		REFUSE("message order %#lx, and this provider orders sends after sends alone",
+		REFUSE("message order %#lx, and this provider orders sends after sends, and atomic "
+		       "operations",
 		       (unsigned long)order);
 	if (pieces > HK_FI_IOV)
 		REFUSE("buffers of %zu pieces, and this provider takes %d", pieces, HK_FI_IOV);
@@ -139,8 +140,8 @@ static int fill(struct fi_info *i, const struct fi_info *h, uint32_t version)
 	uint64_t all = HK_FI_CAPS & ~(rma_is_possible(h, version) ? 0 : HK_FI_RMA_CAPS);
 	uint64_t caps = h && h->caps ? h->caps : all;
 
-	if (caps & FI_RMA && !(caps & (HK_FI_RMA_CAPS & ~FI_RMA)))
-		caps |= HK_FI_RMA_CAPS;
+	if (caps & (FI_RMA | FI_ATOMIC) && !(caps & HK_FI_ACCESS))
+		caps |= HK_FI_ACCESS;
 	/* what comes at no cost, as fi_getinfo(3) asks */
 	if (!(caps & (FI_SEND | FI_RECV)))
 		caps |= FI_SEND | FI_RECV;
@@ -164,6 +165,9 @@ static int fill(struct fi_info *i, const struct fi_info *h, uint32_t version)
 	i->ep_attr->protocol = FI_PROV_SPECIFIC;
 	i->ep_attr->protocol_version = 1;
 	i->ep_attr->max_msg_size = (size_t)1 << 40;
+	i->ep_attr->max_order_raw_size = HK_FI_ATOMIC_MAX; /* of atomic operations alone, as */
+	i->ep_attr->max_order_war_size = HK_FI_ATOMIC_MAX; /* msg_order says */
+	i->ep_attr->max_order_waw_size = HK_FI_ATOMIC_MAX;
 	i->ep_attr->mem_tag_format = h && h->ep_attr && h->ep_attr->mem_tag_format
 					     ? h->ep_attr->mem_tag_format
 					     : TAG_FORMAT;
@@ -191,7 +195,7 @@ int hk_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 		return rc;
 	if (version == 0) /* MPICH 4.3 asks so first, for whatever there is */
 		version = hk_fi_libfabric.version();
-	if (hints && hints->caps & FI_RMA && !rma_is_possible(hints, version))
+	if (hints && hints->caps & (FI_RMA | FI_ATOMIC) && !rma_is_possible(hints, version))
 		REFUSE("memory regions whose keys it chooses, and this provider chooses them; "
 		       "fix: permit FI_MR_PROV_KEY");
 	*info = hk_fi_libfabric.dupinfo(NULL);

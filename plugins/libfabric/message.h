@@ -6,7 +6,10 @@
  *
  *   TAGGED, MSG              header [, data of 8 bytes] , the bytes of the message
  *   TAGGED_LONG, MSG_LONG    header [, data of 8 bytes] , struct hk_fi_long: the receiver gets them
- *   DONE                     struct hk_fi_done: the receiver has taken message `id`
+ *   ATOMIC                   header [, data of 8 bytes] , struct hk_fi_atomic , operands
+ *                            [, values to compare with]
+ *   DONE                     struct hk_fi_done: the receiver has taken message `id`, or carried out
+ *                            operation `id` [, the values that it fetched]
  *   WRITTEN                  header, data of 8 bytes: the writes before this have them
  */
 #ifndef HK_FI_MESSAGE_H
@@ -23,10 +26,12 @@ enum hk_fi_am { /* numbers of active messages */
 		HK_FI_AM_MSG_LONG,
 		HK_FI_AM_DONE,
 		HK_FI_AM_WRITTEN,
+		HK_FI_AM_ATOMIC,
 };
 
 #define HK_FI_HAS_DATA 1u /* 8 bytes of the application follow the header */
 #define HK_FI_ANSWER   2u /* the sender waits for DONE */
+#define HK_FI_FETCH    4u /* of an ATOMIC: DONE brings the values from before */
 
 struct hk_fi_header {
 	uint64_t tag;     /* 0 of an untagged message */
@@ -43,6 +48,14 @@ struct hk_fi_long {
 	uint32_t zero;
 };
 
+struct hk_fi_atomic {
+	uint64_t offset; /* bytes from the start of the region */
+	uint32_t region;
+	uint16_t count;   /* elements */
+	uint8_t type, op; /* enum fi_datatype, enum fi_op */
+};
+_Static_assert(sizeof(struct hk_fi_atomic) == sizeof(struct hk_fi_long), "one of both follows");
+
 struct hk_fi_done {
 	uint32_t id;
 	uint32_t error; /* 0, or one of FI_E… */
@@ -53,14 +66,21 @@ struct hk_fi_prefix {
 	struct hk_fi_header header;
 	uint64_t data;               /* with HK_FI_HAS_DATA, else 0 */
 	struct hk_fi_long announced; /* of a long message, else 0 */
+	struct hk_fi_atomic atomic;  /* of an ATOMIC, else 0 */
 };
 
 #define HK_FI_PREFIX_MAX (sizeof(struct hk_fi_header) + 8 + sizeof(struct hk_fi_long))
 
-/* Returns its bytes. @is_long: a TAGGED_LONG or MSG_LONG. */
-size_t hk_fi_prefix_write(const struct hk_fi_prefix *p, bool is_long, char to[HK_FI_PREFIX_MAX]);
+static inline bool hk_fi_am_is_long(enum hk_fi_am am)
+{
+	return am == HK_FI_AM_TAGGED_LONG || am == HK_FI_AM_MSG_LONG;
+}
+
+/* Writes the prefix of an @am, and returns its bytes. */
+size_t hk_fi_prefix_write(const struct hk_fi_prefix *p, enum hk_fi_am am,
+			  char to[HK_FI_PREFIX_MAX]);
 
 /* Reads what a peer has sent. Returns the bytes of the prefix, or 0 if it is malformed. */
-size_t hk_fi_prefix_read(const void *from, size_t len, bool is_long, struct hk_fi_prefix *p);
+size_t hk_fi_prefix_read(const void *from, size_t len, enum hk_fi_am am, struct hk_fi_prefix *p);
 
 #endif

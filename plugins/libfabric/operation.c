@@ -15,7 +15,7 @@
 #define INDEX(id)  ((id) & ((1u << INDEX_BITS) - 1))
 
 /* Flags of a completion. */
-#define REPORTED (FI_SEND | FI_READ | FI_WRITE | FI_MSG | FI_TAGGED | FI_RMA)
+#define REPORTED (FI_SEND | FI_READ | FI_WRITE | FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
 
 int hk_fi_begin(struct hk_fi_op *op, fi_addr_t at, const struct hk_fi_address **to)
 {
@@ -107,6 +107,7 @@ struct hk_fi_pending *hk_fi_pending_take(struct hk_fi_domain *d, const struct hk
 	p->active = true;
 	p->region = HK_REGION_NONE;
 	p->copy = NULL;
+	p->results = 0;
 	return p;
 }
 
@@ -130,14 +131,33 @@ static void end(struct hk_fi_domain *d, struct hk_fi_pending *p, int error)
 	hk_fi_end(&op, error);
 }
 
-void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done)
+/* How @p ends, by the peer's answer. */
+static int error_of(const struct hk_fi_domain *d, const struct hk_fi_pending *p, uint32_t said,
+		    size_t len)
+{
+	if (!said)
+		return len == hk_fi_iov_total(p->result, p->results) ? 0 : FI_EIO;
+	if (!(p->op.flags & FI_ATOMIC))
+		return FI_EIO;
+	hk_fi_warn("%s has refused an atomic operation: %s",
+		   hk_worker_peer_name(d->worker, p->op.peer), strerror((int)said));
+	return said == FI_EACCES || said == FI_EINVAL ? (int)said : FI_EIO;
+}
+
+void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done,
+			const char *fetched, size_t len)
 {
 	uint32_t index = INDEX(done->id);
 	struct hk_fi_pending *p = index < d->pendings ? pending_at(d, index) : NULL;
+	int error;
 
 	/* a peer says anything */
-	if (p && p->active && p->id == done->id && p->op.peer == peer)
-		end(d, p, done->error ? FI_EIO : 0);
+	if (!p || !p->active || p->id != done->id || p->op.peer != peer)
+		return;
+	error = error_of(d, p, done->error, len);
+	if (!error)
+		hk_fi_iov_put(&(struct hk_fi_cursor){p->result, 0}, fetched, len);
+	end(d, p, error);
 }
 
 void hk_fi_send_lost(struct hk_fi_domain *d, hk_peer peer)

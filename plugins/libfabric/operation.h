@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libfabric/operation.h: sends, writes and reads: to whom they go, how they end, and the table of
- * those that wait for the peer's answer.
+ * libfabric/operation.h: all operations: to whom they go, how they end, and the table of those that
+ * wait for the peer's answer.
  *
  * Each of them runs between hk_fi_begin() and hk_fi_finish(), which lock the domain.
  */
@@ -34,14 +34,17 @@ struct hk_fi_pending {
 	bool active;
 	hk_region region; /* of a long message, or HK_REGION_NONE */
 	char *copy;       /* its bytes lay in several pieces: this is their copy, or NULL */
+	struct iovec result[HK_FI_IOV]; /* where fetched values come */
+	size_t results;                 /* pieces */
 };
 
 /* NULL: there is no memory. */
 struct hk_fi_pending *hk_fi_pending_take(struct hk_fi_domain *d, const struct hk_fi_op *op);
 /* Gives it back without a report. */
 void hk_fi_pending_give(struct hk_fi_domain *d, struct hk_fi_pending *p);
-/* @peer has answered. */
-void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done);
+/* @peer has answered. @fetched: the @len bytes of values that it says were there. */
+void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done,
+			const char *fetched, size_t len);
 /* Gives all of an endpoint back that is closed. */
 void hk_fi_pending_forget(struct hk_fi_ep *ep);
 /* Frees the table, after the worker is closed. */

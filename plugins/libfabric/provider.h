@@ -28,29 +28,36 @@
 #include "libfabric/refuse.h"
 
 #include <pthread.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
-#define HK_FI_ENDPOINTS  64 /* of a domain */
-#define HK_FI_IOV        4  /* pieces of a buffer */
-#define HK_FI_INJECT     1024
+#define HK_FI_ENDPOINTS 64 /* of a domain */
+#define HK_FI_IOV       4  /* pieces of a buffer */
+#define HK_FI_INJECT    1024
+#define HK_FI_ATOMIC_MAX                                                                           \
+	4096                /* bytes of the values of an atomic operation, if a frame has as many */
 #define HK_FI_BINDINGS   8  /* of an endpoint: an AV, two queues, and four counters at most */
 #define HK_FI_MULTI_RECV 64 /* FI_OPT_MIN_MULTI_RECV of a new endpoint */
 
-#define HK_FI_RMA_CAPS (FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define HK_FI_ACCESS   (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define HK_FI_RMA_CAPS (FI_RMA | FI_ATOMIC | HK_FI_ACCESS)
 #define HK_FI_CAPS                                                                                 \
 	(HK_FI_RMA_CAPS | FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV |                 \
 	 FI_DIRECTED_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define HK_FI_TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_READ | FI_WRITE)
+#define HK_FI_TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE)
 #define HK_FI_RX_CAPS                                                                              \
-	(FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MSG | FI_TAGGED | FI_RECV |                \
+	(FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MSG | FI_TAGGED | FI_RECV |    \
 	 FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
 #define HK_FI_OP_FLAGS                                                                             \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
 	 FI_DELIVERY_COMPLETE | FI_MULTI_RECV)
-#define HK_FI_ORDER (FI_ORDER_SAS)
+/* of messages, and of atomic operations, which are messages */
+#define HK_FI_ORDER                                                                                \
+	(FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |          \
+	 FI_ORDER_ATOMIC_WAW)
 
 extern struct fi_provider hk_fi_provider;
 
@@ -332,8 +339,9 @@ static inline struct hk_fi_ep *hk_fi_ep_of(struct fid_ep *fid)
 
 extern struct fi_ops_mr hk_fi_mr_ops; /* mr.c */
 extern struct fi_ops_rma hk_fi_rma_ops;
+extern struct fi_ops_atomic hk_fi_atomic_ops;
 extern struct fi_ops_msg hk_fi_msg_ops;
-extern struct fi_ops_tagged hk_fi_tagged_ops; /* these three: calls.c */
+extern struct fi_ops_tagged hk_fi_tagged_ops; /* these four: calls.c */
 
 /* The @len bytes at @offset of our region with @key (mr.c). NULL: there is no such region, it is
  * shorter, or it does not give all of @rights. */
@@ -348,6 +356,18 @@ char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t offset, s
 ssize_t hk_fi_send(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags);
 ssize_t hk_fi_receive(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags);
 ssize_t hk_fi_rma(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags);
+
+/* The same for atomic operations (atomic.c). Flags: FI_READ with FI_FETCH_ATOMIC or
+ * FI_COMPARE_ATOMIC, or FI_WRITE, and those of the call. */
+ssize_t hk_fi_atomic(struct fid_ep *fid, const struct fi_msg_atomic *m,
+		     const struct fi_ioc *compare, size_t compares, const struct fi_ioc *result,
+		     size_t results, uint64_t flags);
+/* How many elements does one operation take? @kind: FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC or 0.
+ * Returns 0, or -FI_EOPNOTSUPP if there is no such operation. */
+int hk_fi_atomic_query(const struct hk_fi_domain *d, uint64_t kind, unsigned type, unsigned op,
+		       size_t *count);
+void hk_fi_on_atomic(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned count);
+
 ssize_t hk_fi_cancel(fid_t fid, void *context);
 
 /* A message for @ep has arrived: its bytes are in the pieces, unless it is long. Returns 0 or
@@ -364,12 +384,18 @@ void hk_fi_receive_lost(struct hk_fi_domain *d, uint32_t peer);
 void hk_fi_receive_open(struct hk_fi_ep *ep);
 void hk_fi_receive_close(struct hk_fi_ep *ep);
 
+/* Sends @prefix and the @len bytes of @iov in as many frames as they need, at most HK_FRAGS_MAX.
+ * Returns as hk_worker_send_short() (send.c). */
+int hk_fi_transmit(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *prefix,
+		   size_t prefix_len, const struct iovec *iov, size_t count, size_t len);
+
 /* The active messages of a domain (arrive.c). */
 void hk_fi_handlers(struct hk_fi_domain *d);
 /* Tells the sender of @a, if it waits for that, how its message ended: 0 or one of FI_E…. */
 void hk_fi_answer(struct hk_fi_domain *d, const struct hk_fi_arrival *a, int error);
-/* Sends a short message to a peer. It waits if there is no buffer, so it is not refused. */
-void hk_fi_tell(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *bytes, size_t len);
+/* Sends a message of one frame to a peer. It waits if there is no buffer, so it is not refused. */
+void hk_fi_tell(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *head, size_t head_len,
+		const void *more, size_t len);
 /* Sends those that wait. */
 void hk_fi_tell_waiting(struct hk_fi_domain *d);
 void hk_fi_tell_close(struct hk_fi_domain *d);

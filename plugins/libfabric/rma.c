@@ -133,9 +133,9 @@ static void tell_data(const struct hk_fi_op *op, const struct hk_fi_address *to,
 		.data = data,
 	};
 	char prefix[HK_FI_PREFIX_MAX];
-	size_t len = hk_fi_prefix_write(&p, false, prefix);
+	size_t len = hk_fi_prefix_write(&p, HK_FI_AM_WRITTEN, prefix);
 
-	hk_fi_tell(op->ep->domain, op->peer, HK_FI_AM_WRITTEN, prefix, len);
+	hk_fi_tell(op->ep->domain, op->peer, HK_FI_AM_WRITTEN, prefix, len, NULL, 0);
 }
 
 static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m, size_t len)

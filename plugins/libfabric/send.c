@@ -40,22 +40,22 @@ static struct hk_fi_prefix prefix_of(const struct message *s, const struct hk_fi
 	};
 }
 
-/* Sends prefix and bytes in as many frames as they need. */
-static int send_frames(const struct message *s, uint8_t am, const char *prefix, size_t prefix_len)
+int hk_fi_transmit(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *prefix,
+		   size_t prefix_len, const struct iovec *iov, size_t count, size_t len)
 {
-	struct hk_worker *w = s->op.ep->domain->worker;
-	const struct iovec *iov = s->m->msg_iov;
+	struct hk_worker *w = d->worker;
 	struct hk_fi_cursor from = {iov, 0};
 	hk_buf *buf[HK_FRAGS_MAX];
-	size_t part[HK_FRAGS_MAX], left = s->len;
-	bool lend = s->m->iov_count == 1 && s->len >= LEND_MIN;
+	size_t part[HK_FRAGS_MAX], left = len;
 	unsigned n = 0;
 
-	if (hk_worker_tx_low(w) || hk_worker_backlog(w, s->op.peer) >= BACKLOG_MAX)
+	if (HK_LIKELY(count == 1 && prefix_len + len <= HK_SHORT_MAX))
+		return hk_worker_send_short(w, peer, am, prefix, prefix_len, iov->iov_base, len);
+	if (hk_worker_tx_low(w) || hk_worker_backlog(w, peer) >= BACKLOG_MAX)
 		return -EAGAIN;
 	do {
 		size_t head = n == 0 ? prefix_len : 0;
-		size_t here = HK_MIN(left, s->op.ep->domain->payload - head);
+		size_t here = HK_MIN(left, d->payload - head);
 
 		buf[n] = hk_worker_alloc(w);
 		if (HK_UNLIKELY(!buf[n])) {
@@ -65,15 +65,15 @@ static int send_frames(const struct message *s, uint8_t am, const char *prefix, 
 		}
 		if (head)
 			memcpy(hk_buf_data(buf[n]), prefix, head);
-		if (lend)
-			hk_worker_lend(w, buf[n], head,
-				       (const char *)iov->iov_base + (s->len - left), here);
+		if (count == 1 && len >= LEND_MIN)
+			hk_worker_lend(w, buf[n], head, (const char *)iov->iov_base + (len - left),
+				       here);
 		else
 			hk_fi_iov_get(&from, (char *)hk_buf_data(buf[n]) + head, here);
 		part[n++] = head + here;
 		left -= here;
 	} while (left);
-	return hk_worker_sendv(w, s->op.peer, am, buf, part, n);
+	return hk_worker_sendv(w, peer, am, buf, part, n);
 }
 
 static int send_eager(const struct message *s, const struct hk_fi_pending *waits)
@@ -81,12 +81,10 @@ static int send_eager(const struct message *s, const struct hk_fi_pending *waits
 	uint8_t am = s->op.flags & FI_TAGGED ? HK_FI_AM_TAGGED : HK_FI_AM_MSG;
 	const struct hk_fi_prefix p = prefix_of(s, waits);
 	char prefix[HK_FI_PREFIX_MAX];
-	size_t prefix_len = hk_fi_prefix_write(&p, false, prefix);
 
-	if (HK_LIKELY(s->m->iov_count == 1 && prefix_len + s->len <= HK_SHORT_MAX))
-		return hk_worker_send_short(s->op.ep->domain->worker, s->op.peer, am, prefix,
-					    prefix_len, s->m->msg_iov->iov_base, s->len);
-	return send_frames(s, am, prefix, prefix_len);
+	return hk_fi_transmit(s->op.ep->domain, s->op.peer, am, prefix,
+			      hk_fi_prefix_write(&p, am, prefix), s->m->msg_iov, s->m->iov_count,
+			      s->len);
 }
 
 /* Announces a long message, whose bytes the receiver gets. */
@@ -107,7 +105,7 @@ static int send_long(const struct message *s, struct hk_fi_pending *waits)
 	if (waits->region == HK_REGION_NONE)
 		return -EAGAIN;
 	p.announced = (struct hk_fi_long){.len = s->len, .region = waits->region};
-	return hk_worker_send_short(w, s->op.peer, am, prefix, hk_fi_prefix_write(&p, true, prefix),
+	return hk_worker_send_short(w, s->op.peer, am, prefix, hk_fi_prefix_write(&p, am, prefix),
 				    NULL, 0);
 }
 
