@@ -4,16 +4,14 @@
  */
 #include "libfabric/provider.h"
 
-#include "base/clock.h"
-
-#include <sched.h>
-#include <stdlib.h>
-
 static int close_cntr(struct fid *fid)
 {
 	struct hk_fi_cntr *c = container_of(fid, struct hk_fi_cntr, fid.fid);
 
-	return c->users ? -FI_EBUSY : hk_fi_object_close(c->domain, c);
+	if (c->users)
+		return -FI_EBUSY;
+	hk_fi_wait_close(c->domain, &c->wait);
+	return hk_fi_object_close(c->domain, c);
 }
 
 static struct hk_fi_cntr *cntr_of(struct fid_cntr *fid)
@@ -28,6 +26,7 @@ static uint64_t read_value(struct hk_fi_cntr *c, const uint64_t *value)
 	hk_fi_lock(c->domain);
 	hk_fi_progress(c->domain);
 	now = *value;
+	hk_fi_wait_end(c->domain, &c->wait, false);
 	hk_fi_unlock(c->domain);
 	hk_fi_yield(c->domain);
 	return now;
@@ -47,6 +46,7 @@ static int change(struct hk_fi_cntr *c, uint64_t *value, uint64_t keep, uint64_t
 {
 	hk_fi_lock(c->domain);
 	*value = (*value & keep) + more;
+	hk_fi_changed(&c->wait);
 	hk_fi_unlock(c->domain);
 	return 0;
 }
@@ -71,23 +71,38 @@ static int set_errors(struct fid_cntr *fid, uint64_t value)
 	return change(cntr_of(fid), &cntr_of(fid)->errors, 0, value);
 }
 
+/* -FI_EAGAIN: neither is @c at @threshold, nor has it more than @errors. */
+static int look(struct hk_fi_cntr *c, uint64_t threshold, uint64_t errors)
+{
+	int rc;
+
+	hk_fi_lock(c->domain);
+	hk_fi_progress(c->domain);
+	rc = c->value >= threshold ? 0 : c->errors != errors ? -FI_EAVAIL : -FI_EAGAIN;
+	hk_fi_wait_end(c->domain, &c->wait, false);
+	hk_fi_unlock(c->domain);
+	return rc;
+}
+
 static int wait_for(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	struct hk_fi_cntr *c = cntr_of(fid);
-	uint64_t errors = readerr(fid);
-	uint64_t end = hk_clock_ns() + (uint64_t)HK_MAX(timeout, 0) * HK_MSEC;
+	uint64_t errors = readerr(fid), end = hk_fi_wait_end_of(timeout);
+	int rc;
 
-	while (read_cntr(fid) < threshold) {
-		if (read_value(c, &c->errors) != errors)
-			return -FI_EAVAIL;
-		if (timeout >= 0 && hk_clock_ns() >= end)
+	while ((rc = look(c, threshold, errors)) == -FI_EAGAIN)
+		if (!hk_fi_wait_until(c->domain, &c->wait, end))
 			return -FI_ETIMEDOUT;
-		sched_yield();
-	}
-	return 0;
+	return rc;
 }
 
-static struct fi_ops fid_ops = HK_FI_FID_OPS(close_cntr, hk_fi_no_bind, hk_fi_no_control);
+static int control(struct fid *fid, int command, void *arg)
+{
+	return hk_fi_wait_control(&container_of(fid, struct hk_fi_cntr, fid.fid)->wait, command,
+				  arg);
+}
+
+static struct fi_ops fid_ops = HK_FI_FID_OPS(close_cntr, hk_fi_no_bind, control);
 
 static struct fi_ops_cntr ops = {
 	.size = sizeof(ops),
@@ -105,17 +120,20 @@ int hk_fi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct
 {
 	struct hk_fi_domain *d = container_of(domain, struct hk_fi_domain, fid);
 	struct hk_fi_cntr *c;
+	int rc;
 
 	if (attr->events != FI_CNTR_EVENTS_COMP)
-		return -FI_ENOSYS;
-	if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
-	    attr->wait_obj != FI_WAIT_YIELD)
 		return -FI_ENOSYS;
 	c = hk_fi_object_open(d, sizeof(*c), FI_CLASS_CNTR, &fid_ops, context);
 	if (!c)
 		return -FI_ENOMEM;
 	c->domain = d;
 	c->fid.ops = &ops;
+	rc = hk_fi_wait_open(d, &c->wait, attr->wait_obj);
+	if (rc) {
+		(void)close_cntr(&c->fid.fid);
+		return rc;
+	}
 	*fid = &c->fid;
 	return 0;
 }

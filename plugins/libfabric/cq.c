@@ -7,9 +7,6 @@
  */
 #include "libfabric/provider.h"
 
-#include "base/clock.h"
-
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +17,7 @@ static int close_cq(struct fid *fid)
 
 	if (cq->users)
 		return -FI_EBUSY;
+	hk_fi_wait_close(cq->domain, &cq->wait);
 	free(cq->ring);
 	return hk_fi_object_close(cq->domain, cq);
 }
@@ -66,6 +64,7 @@ static ssize_t readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *
 	if (cq->head == cq->tail)
 		hk_fi_progress(cq->domain);
 	n = count ? take(cq, buf, count, source) : -FI_EAGAIN;
+	hk_fi_wait_end(cq->domain, &cq->wait, cq->head != cq->tail);
 	hk_fi_unlock(cq->domain);
 	if (HK_UNLIKELY(n == -FI_EAGAIN))
 		hk_fi_yield(cq->domain);
@@ -123,28 +122,30 @@ static ssize_t readerr(struct fid_cq *fid, struct fi_cq_err_entry *to, uint64_t 
 	return n;
 }
 
-/* Waits for an event by polling. The other processes of this core get their turn. */
+/* Has fi_cq_signal() been called? Once. */
+static bool take_woken(struct hk_fi_cq *cq)
+{
+	bool woken;
+
+	hk_fi_lock(cq->domain);
+	woken = cq->woken;
+	cq->woken = false;
+	hk_fi_unlock(cq->domain);
+	return woken;
+}
+
 static ssize_t sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source,
 			 const void *cond, int timeout)
 {
 	struct hk_fi_cq *cq = container_of(fid, struct hk_fi_cq, fid);
-	uint64_t end = hk_clock_ns() + (uint64_t)HK_MAX(timeout, 0) * HK_MSEC;
+	uint64_t end = hk_fi_wait_end_of(timeout);
 	ssize_t n;
 
 	(void)cond; /* a hint */
-	for (;;) {
+	do
 		n = readfrom(fid, buf, count, source);
-		if (n != -FI_EAGAIN)
-			return n;
-		hk_fi_lock(cq->domain);
-		bool woken = cq->woken;
-
-		cq->woken = false;
-		hk_fi_unlock(cq->domain);
-		if (woken || (timeout >= 0 && hk_clock_ns() >= end))
-			return n;
-		sched_yield();
-	}
+	while (n == -FI_EAGAIN && !take_woken(cq) && hk_fi_wait_until(cq->domain, &cq->wait, end));
+	return n;
 }
 
 static ssize_t sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
@@ -158,6 +159,7 @@ static int wake(struct fid_cq *fid)
 
 	hk_fi_lock(cq->domain);
 	cq->woken = true;
+	hk_fi_changed(&cq->wait);
 	hk_fi_unlock(cq->domain);
 	return 0;
 }
@@ -176,7 +178,12 @@ static const char *text_of(struct fid_cq *fid, int error, const void *data, char
 	return buf;
 }
 
-static struct fi_ops fid_ops = HK_FI_FID_OPS(close_cq, hk_fi_no_bind, hk_fi_no_control);
+static int control(struct fid *fid, int command, void *arg)
+{
+	return hk_fi_wait_control(&container_of(fid, struct hk_fi_cq, fid.fid)->wait, command, arg);
+}
+
+static struct fi_ops fid_ops = HK_FI_FID_OPS(close_cq, hk_fi_no_bind, control);
 
 static struct fi_ops_cq ops = {
 	.size = sizeof(ops),
@@ -209,15 +216,10 @@ int hk_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid
 	struct hk_fi_domain *d = container_of(domain, struct hk_fi_domain, fid);
 	struct hk_fi_cq *cq;
 	uint32_t room = 256;
+	int rc;
 
 	if (!entry_of(attr->format))
 		return -FI_EINVAL;
-	if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
-	    attr->wait_obj != FI_WAIT_YIELD) {
-		hk_fi_warn("a completion queue has no wait object %d; fix: ask for FI_WAIT_NONE",
-			   attr->wait_obj);
-		return -FI_ENOSYS;
-	}
 	while (room < attr->size && room < 1u << 20)
 		room *= 2;
 	cq = hk_fi_object_open(d, sizeof(*cq), FI_CLASS_CQ, &fid_ops, context);
@@ -225,10 +227,11 @@ int hk_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid
 		return -FI_ENOMEM;
 	cq->domain = d;
 	cq->fid.ops = &ops;
+	rc = hk_fi_wait_open(d, &cq->wait, attr->wait_obj);
 	cq->ring = calloc(room, sizeof(*cq->ring));
-	if (!cq->ring) {
-		(void)hk_fi_object_close(d, cq);
-		return -FI_ENOMEM;
+	if (rc || !cq->ring) {
+		(void)close_cq(&cq->fid.fid);
+		return rc ? rc : -FI_ENOMEM;
 	}
 	cq->room = room;
 	if (attr->format == FI_CQ_FORMAT_UNSPEC)

@@ -24,7 +24,7 @@ static struct fi_ops_fabric ops = {
 	.passive_ep = hk_fi_no_passive,
 	.eq_open = hk_fi_no_eq,
 	.wait_open = hk_fi_no_wait_set,
-	.trywait = hk_fi_no_trywait,
+	.trywait = hk_fi_trywait,
 };
 
 int hk_fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)

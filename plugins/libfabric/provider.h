@@ -17,6 +17,7 @@
 #ifndef HK_FI_PROVIDER_H
 #define HK_FI_PROVIDER_H
 
+#include "base/clock.h"
 #include "base/common.h"
 #include "hikyaku/error.h"
 #include "hikyaku/rma.h"
@@ -170,6 +171,13 @@ struct hk_fi_event {
 	hk_peer peer; /* of an error with a peer, or HK_PEER_NONE */
 };
 
+/* A descriptor on which threads sleep until a queue or counter changes: wait.c. */
+struct hk_fi_wait {
+	int fd, event, timer; /* -1: there is none */
+	bool armed;           /* a thread may sleep, or is about to */
+	bool changed;         /* since the last read */
+};
+
 struct hk_fi_cq {
 	struct fid_cq fid;
 	struct hk_fi_domain *domain;
@@ -177,6 +185,7 @@ struct hk_fi_cq {
 	struct hk_fi_event *ring;
 	uint32_t room, head, tail; /* room: a power of two */
 	bool woken;                /* fi_cq_signal() */
+	struct hk_fi_wait wait;
 	int users;
 	char text[160]; /* of the newest error */
 };
@@ -185,6 +194,7 @@ struct hk_fi_cntr {
 	struct fid_cntr fid;
 	struct hk_fi_domain *domain;
 	uint64_t value, errors;
+	struct hk_fi_wait wait;
 	int users;
 };
 
@@ -285,6 +295,46 @@ void *hk_fi_object_open(struct hk_fi_domain *d, size_t size, size_t fclass, stru
 /* Frees it. Returns 0. */
 int hk_fi_object_close(struct hk_fi_domain *d, void *object);
 
+/* ---- waiting (wait.c) -------------------------------------------------------------------------
+ */
+
+/* FI_WAIT_UNSPEC: a descriptor if the port can wake, else none. Returns 0, or a negative code. */
+int hk_fi_wait_open(struct hk_fi_domain *d, struct hk_fi_wait *w, enum fi_wait_obj obj);
+void hk_fi_wait_close(struct hk_fi_domain *d, struct hk_fi_wait *w);
+
+/* Prepares to sleep, without the lock. -FI_EAGAIN: first read what has changed. */
+int hk_fi_wait_arm(struct hk_fi_domain *d, struct hk_fi_wait *w);
+
+/* Waits until something may have changed, at most until @end of hk_clock_ns() or, with UINT64_MAX,
+ * without end. False: the time is up. */
+bool hk_fi_wait_until(struct hk_fi_domain *d, struct hk_fi_wait *w, uint64_t end);
+int hk_fi_wait_control(const struct hk_fi_wait *w, int command, void *arg);
+int hk_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+
+/* The time at which a call with that timeout in milliseconds ends, for hk_fi_wait_until(). */
+static inline uint64_t hk_fi_wait_end_of(int timeout)
+{
+	return timeout < 0 ? UINT64_MAX : hk_clock_ns() + (uint64_t)timeout * HK_MSEC;
+}
+
+/* The queue or counter of @w has changed. */
+void hk_fi_wait_signal(struct hk_fi_wait *w);
+static inline void hk_fi_changed(struct hk_fi_wait *w)
+{
+	if (HK_UNLIKELY(w->armed) && !w->changed)
+		hk_fi_wait_signal(w);
+	w->changed = true;
+}
+
+/* The application has read it; @more: not all. */
+void hk_fi_wait_disarm(struct hk_fi_domain *d, struct hk_fi_wait *w);
+static inline void hk_fi_wait_end(struct hk_fi_domain *d, struct hk_fi_wait *w, bool more)
+{
+	w->changed = more;
+	if (HK_UNLIKELY(w->armed))
+		hk_fi_wait_disarm(d, w);
+}
+
 /* ---- queues (cq.c, cntr.c, av.c) ------------------------------------------------------------- */
 
 int hk_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
@@ -310,13 +360,16 @@ static inline void hk_fi_report(struct hk_fi_cq *cq, struct hk_fi_cntr *c, bool 
 {
 	struct hk_fi_event *next;
 
-	if (c)
+	if (c) {
 		event->error ? c->errors++ : c->value++;
+		hk_fi_changed(&c->wait);
+	}
 	if (!cq || !(wanted || event->error))
 		return;
 	next = hk_fi_cq_next(cq);
 	if (HK_LIKELY(next != NULL))
 		*next = *event;
+	hk_fi_changed(&cq->wait);
 }
 
 static inline const struct hk_fi_address *hk_fi_find(const struct hk_fi_av *av, fi_addr_t at)

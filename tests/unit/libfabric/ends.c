@@ -42,6 +42,26 @@ void end_close(struct end *e)
 	fi_freeinfo(e->info);
 }
 
+int end_sleeps(struct end *e, enum fi_wait_obj obj)
+{
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = obj};
+	enum fi_wait_obj is = FI_WAIT_NONE;
+	int fd = -1;
+
+	FI_OK(fi_close(&e->ep->fid));
+	FI_OK(fi_close(&e->cq->fid));
+	FI_OK(fi_cq_open(e->domain, &attr, &e->cq, NULL));
+	FI_OK(fi_endpoint(e->domain, e->info, &e->ep, NULL));
+	FI_OK(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV));
+	FI_OK(fi_ep_bind(e->ep, &e->av->fid, 0));
+	FI_OK(fi_enable(e->ep));
+	FI_OK(fi_control(&e->cq->fid, FI_GETWAIT, &fd));
+	FI_OK(fi_control(&e->cq->fid, FI_GETWAITOBJ, &is));
+	CHECK_EQ(is, FI_WAIT_FD);
+	CHECK(fd >= 0);
+	return fd;
+}
+
 static void meet(struct end *e, const struct end *other)
 {
 	char name[2][64];

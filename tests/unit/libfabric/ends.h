@@ -30,6 +30,8 @@ struct end {
 /* @caps: of the hints. */
 void end_open(struct end *e, uint64_t caps, uint64_t op_flags);
 void end_close(struct end *e);
+/* Replaces the queue and the endpoint of @e by ones that sleep. Returns their descriptor. */
+int end_sleeps(struct end *e, enum fi_wait_obj obj);
 
 struct ends {
 	struct end a, b;
