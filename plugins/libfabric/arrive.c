@@ -16,7 +16,6 @@ static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 {
 	struct hk_fi_domain *d = arg;
 	struct hk_iov piece[HK_FRAGS_MAX];
-	bool is_long = hk_fi_am_is_long(am);
 	bool tagged = am == HK_FI_AM_TAGGED || am == HK_FI_AM_TAGGED_LONG;
 	struct hk_fi_prefix p;
 	size_t prefix = hk_fi_prefix_read(iov[0].base, iov[0].len, am, &p);
@@ -39,15 +38,11 @@ static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 		.len = p.announced.len,
 	};
 
-	if (is_long)
-		count = 0;
-	for (unsigned i = 0; i < count; i++) {
-		piece[i] = iov[i];
-		if (i == 0)
-			piece[0] = (struct hk_iov){(const char *)iov[0].base + prefix,
-						   iov[0].len - prefix};
+	count = hk_fi_am_is_long(am) ? 0 : count;
+	memcpy(piece, iov, count * sizeof(*piece));
+	piece[0] = (struct hk_iov){(const char *)iov->base + prefix, iov->len - prefix};
+	for (unsigned i = 0; i < count; i++)
 		a.len += piece[i].len;
-	}
 	struct hk_fi_ep *ep = p.header.to < HK_FI_ENDPOINTS ? d->ep[p.header.to] : NULL;
 
 	if (HK_UNLIKELY(!ep))

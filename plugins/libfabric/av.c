@@ -21,51 +21,28 @@ static int close_av(struct fid *fid)
 	return hk_fi_object_close(av->domain, av);
 }
 
-static int reserve(struct hk_fi_av *av, size_t more)
-{
-	size_t room = av->room;
-	void *grown;
-
-	if (more <= room - av->count)
-		return 0;
-	if (more > UINT32_MAX / 2 - av->count)
-		return -FI_ENOMEM;
-	while (room - av->count < more)
-		room = room ? 2 * room : 64;
-	grown = realloc(av->address, room * sizeof(*av->address));
-	if (!grown)
-		return -FI_ENOMEM;
-	av->address = grown;
-	av->room = (uint32_t)room;
-	return 0;
-}
-
 /* The place that holds the first address of @peer; NULL: no memory. */
 static uint32_t *first_of(struct hk_fi_av *av, uint32_t peer)
 {
-	if (peer >= av->peers) {
-		uint32_t peers = HK_MAX(2 * av->peers, HK_MAX(peer + 1, 64u));
-		uint32_t *grown = realloc(av->by_peer, peers * sizeof(*grown));
+	uint32_t *grown = hk_fi_grow(av->by_peer, &av->peers, peer, sizeof(*grown), 0xff);
 
-		if (!grown)
-			return NULL;
-		memset(grown + av->peers, 0xff, (peers - av->peers) * sizeof(*grown));
-		av->by_peer = grown;
-		av->peers = peers;
-	}
-	return &av->by_peer[peer];
+	if (!grown)
+		return NULL;
+	av->by_peer = grown;
+	return &grown[peer];
 }
 
 static int insert_one(struct hk_fi_av *av, const struct hk_fi_name *name)
 {
 	uint32_t peer = HK_FI_NO_PEER, *first, at = av->count;
+	struct hk_fi_address *grown = hk_fi_grow(av->address, &av->room, at, sizeof(*grown), 0);
 	int rc = hk_fi_peer_find(av->domain, name, &peer);
 
-	if (rc)
-		return rc;
-	first = first_of(av, peer);
-	if (!first)
-		return -FI_ENOMEM;
+	if (grown)
+		av->address = grown;
+	first = rc ? NULL : first_of(av, peer);
+	if (!first || !grown)
+		return rc ? rc : -FI_ENOMEM;
 	av->address[at] = (struct hk_fi_address){
 		.peer = peer, .number = name->number, .next = *first, .name = *name};
 	*first = at;
@@ -80,10 +57,6 @@ static int insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t 
 	int *errors = flags & FI_SYNC_ERR ? context : NULL, done = 0;
 
 	hk_fi_lock(av->domain);
-	if (reserve(av, count) != 0) {
-		hk_fi_unlock(av->domain);
-		return -FI_ENOMEM;
-	}
 	for (size_t i = 0; i < count; i++) {
 		struct hk_fi_name name;
 

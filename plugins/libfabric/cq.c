@@ -86,6 +86,8 @@ static const char *error_text(struct hk_fi_cq *cq, const struct hk_fi_event *e)
 }
 
 /* The fields up to prov_errno are those of every version; later ones were added behind. */
+_Static_assert(offsetof(struct fi_cq_err_entry, olen) == sizeof(struct fi_cq_tagged_entry),
+	       "an error entry begins as the longest format");
 static ssize_t readerr(struct fid_cq *fid, struct fi_cq_err_entry *to, uint64_t flags)
 {
 	struct hk_fi_cq *cq = container_of(fid, struct hk_fi_cq, fid);
@@ -98,12 +100,7 @@ static ssize_t readerr(struct fid_cq *fid, struct fi_cq_err_entry *to, uint64_t 
 	if (cq->head != cq->tail && e->error) {
 		const char *text = error_text(cq, e);
 
-		to->op_context = e->at.op_context;
-		to->flags = e->at.flags;
-		to->len = e->at.len;
-		to->buf = e->at.buf;
-		to->data = e->at.data;
-		to->tag = e->at.tag;
+		memcpy(to, &e->at, sizeof(e->at)); /* its first fields are the same */
 		to->olen = e->olen;
 		to->err = e->error;
 		to->prov_errno = e->error;

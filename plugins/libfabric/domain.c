@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libfabric/domain.c: domains. Each has a worker.
+ * libfabric/domain.c: domains, each with a worker; fabrics, of which there is one kind.
  */
 #include "libfabric/atomic_ops.h"
 #include "libfabric/operation.h"
@@ -101,8 +101,8 @@ static struct fi_ops_domain ops = {
 	.query_atomic = query_atomic,
 };
 
-int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-		      void *context)
+static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+		       void *context)
 {
 	struct hk_fi_domain *d;
 	struct hk_error err = {""};
@@ -120,7 +120,6 @@ int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 	d->fid.ops = &ops;
 	d->fid.mr = &hk_fi_mr_ops;
 	d->safe = !info->domain_attr || info->domain_attr->threading != FI_THREAD_DOMAIN;
-	d->pending_free = UINT32_MAX;
 	pthread_mutex_init(&d->lock, NULL);
 	rc = hk_fi_worker_open(d, &err);
 	if (rc == 0)
@@ -134,5 +133,43 @@ int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 	hk_fi_handlers(d);
 	d->fabric->domains++;
 	*domain = &d->fid;
+	return 0;
+}
+
+/* ---- fabrics --------------------------------------------------------------------------------- */
+
+static int fabric_close(struct fid *fid)
+{
+	struct hk_fi_fabric *f = container_of(fid, struct hk_fi_fabric, fid.fid);
+
+	if (f->domains)
+		return -FI_EBUSY;
+	free(f);
+	return 0;
+}
+
+static struct fi_ops fabric_fid_ops = HK_FI_FID_OPS(fabric_close, hk_fi_no_bind, hk_fi_no_control);
+
+static struct fi_ops_fabric fabric_ops = {
+	.size = sizeof(fabric_ops),
+	.domain = domain_open,
+	.passive_ep = hk_fi_no_passive,
+	.eq_open = hk_fi_no_eq,
+	.wait_open = hk_fi_no_wait_set,
+	.trywait = hk_fi_trywait,
+};
+
+int hk_fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
+{
+	struct hk_fi_fabric *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return -FI_ENOMEM;
+	f->fid.fid.fclass = FI_CLASS_FABRIC;
+	f->fid.fid.context = context;
+	f->fid.fid.ops = &fabric_fid_ops;
+	f->fid.ops = &fabric_ops;
+	f->fid.api_version = attr->api_version;
+	*fabric = &f->fid;
 	return 0;
 }

@@ -10,8 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define CHUNK      256u /* operations that are allocated at a time; a power of two */
-#define INDEX_BITS 20u  /* of an id; the others count the uses of its place */
+#define INDEX_BITS 20u /* of an id; the others count the uses of its place */
 #define INDEX(id)  ((id) & ((1u << INDEX_BITS) - 1))
 
 /* Flags of a completion. */
@@ -66,43 +65,35 @@ void hk_fi_end(const struct hk_fi_op *op, int error)
 
 /* ---- operations that wait -------------------------------------------------------------------- */
 
-static struct hk_fi_pending *pending_at(const struct hk_fi_domain *d, uint32_t index)
+/* A new place in the table. */
+static struct hk_fi_pending *add(struct hk_fi_domain *d)
 {
-	return &d->pending[index / CHUNK][index % CHUNK];
-}
+	struct hk_fi_pending **table, *p;
 
-static bool more(struct hk_fi_domain *d)
-{
-	uint32_t chunks = d->pendings / CHUNK;
-	struct hk_fi_pending **grown, *chunk;
-
-	if (d->pendings + CHUNK > 1u << INDEX_BITS)
-		return false;
-	grown = realloc(d->pending, (chunks + 1) * sizeof(*grown));
-	if (!grown)
-		return false;
-	d->pending = grown;
-	chunk = calloc(CHUNK, sizeof(*chunk));
-	if (!chunk)
-		return false;
-	d->pending[chunks] = chunk;
-	for (uint32_t i = 0; i < CHUNK; i++) {
-		chunk[i].id = d->pendings + i;
-		chunk[i].next = i + 1 < CHUNK ? d->pendings + i + 1 : d->pending_free;
+	if (d->pendings == 1u << INDEX_BITS)
+		return NULL;
+	table = hk_fi_grow(d->pending, &d->pending_room, d->pendings, sizeof(*table), 0);
+	if (!table)
+		return NULL;
+	d->pending = table;
+	p = calloc(1, sizeof(*p));
+	if (p) {
+		p->id = d->pendings;
+		table[d->pendings++] = p;
 	}
-	d->pending_free = d->pendings;
-	d->pendings += CHUNK;
-	return true;
+	return p;
 }
 
 struct hk_fi_pending *hk_fi_pending_take(struct hk_fi_domain *d, const struct hk_fi_op *op)
 {
-	struct hk_fi_pending *p;
+	struct hk_fi_pending *p = d->pending_free;
 
-	if (HK_UNLIKELY(d->pending_free == UINT32_MAX) && !more(d))
+	if (p)
+		d->pending_free = p->next;
+	else
+		p = add(d);
+	if (!p)
 		return NULL;
-	p = pending_at(d, d->pending_free);
-	d->pending_free = p->next;
 	p->op = *op;
 	p->active = true;
 	p->region = HK_REGION_NONE;
@@ -120,7 +111,7 @@ void hk_fi_pending_give(struct hk_fi_domain *d, struct hk_fi_pending *p)
 	p->active = false;
 	p->id += 1u << INDEX_BITS;
 	p->next = d->pending_free;
-	d->pending_free = INDEX(p->id);
+	d->pending_free = p;
 }
 
 static void end(struct hk_fi_domain *d, struct hk_fi_pending *p, int error)
@@ -148,7 +139,7 @@ void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi
 			const char *fetched, size_t len)
 {
 	uint32_t index = INDEX(done->id);
-	struct hk_fi_pending *p = index < d->pendings ? pending_at(d, index) : NULL;
+	struct hk_fi_pending *p = index < d->pendings ? d->pending[index] : NULL;
 	int error;
 
 	/* a peer says anything */
@@ -163,7 +154,7 @@ void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi
 void hk_fi_send_lost(struct hk_fi_domain *d, hk_peer peer)
 {
 	for (uint32_t i = 0; i < d->pendings; i++) {
-		struct hk_fi_pending *p = pending_at(d, i);
+		struct hk_fi_pending *p = d->pending[i];
 
 		if (p->active && (peer == HK_PEER_NONE || p->op.peer == peer))
 			end(d, p, FI_ENOTCONN);
@@ -173,7 +164,7 @@ void hk_fi_send_lost(struct hk_fi_domain *d, hk_peer peer)
 void hk_fi_pending_forget(struct hk_fi_ep *ep)
 {
 	for (uint32_t i = 0; i < ep->domain->pendings; i++) {
-		struct hk_fi_pending *p = pending_at(ep->domain, i);
+		struct hk_fi_pending *p = ep->domain->pending[i];
 
 		if (p->active && p->op.ep == ep)
 			hk_fi_pending_give(ep->domain, p);
@@ -182,9 +173,9 @@ void hk_fi_pending_forget(struct hk_fi_ep *ep)
 
 void hk_fi_pending_close(struct hk_fi_domain *d)
 {
-	for (uint32_t i = 0; i < d->pendings; i++)
-		free(pending_at(d, i)->copy);
-	for (uint32_t i = 0; i < d->pendings / CHUNK; i++)
+	for (uint32_t i = 0; i < d->pendings; i++) {
+		free(d->pending[i]->copy);
 		free(d->pending[i]);
+	}
 	free(d->pending);
 }

@@ -30,7 +30,8 @@ void hk_fi_end(const struct hk_fi_op *op, int error);
 /* An operation that waits for DONE. */
 struct hk_fi_pending {
 	struct hk_fi_op op;
-	uint32_t id, next; /* next: of the free ones, or UINT32_MAX */
+	struct hk_fi_pending *next; /* of the free ones */
+	uint32_t id;
 	bool active;
 	hk_region region; /* of a long message, or HK_REGION_NONE */
 	char *copy;       /* its bytes lay in several pieces: this is their copy, or NULL */

@@ -138,8 +138,8 @@ struct hk_fi_domain {
 	pthread_mutex_t lock;
 	size_t payload, eager; /* bytes of a frame, and of the longest message sent eagerly */
 	struct hk_fi_ep *ep[HK_FI_ENDPOINTS];
-	struct hk_fi_pending **pending; /* by the lower bits of their id; chunks: operation.c */
-	uint32_t pendings, pending_free;
+	struct hk_fi_pending **pending, *pending_free; /* by the lower bits of their id */
+	uint32_t pendings, pending_room;
 	struct hk_fi_waiting *waiting, **waiting_last; /* short messages that found no buffer */
 	struct hk_fi_mr *mr;                           /* all memory regions */
 	struct hk_fi_pool recvs, rmas;
@@ -209,7 +209,8 @@ struct hk_fi_arrival {
 	uint64_t len;     /* bytes of the message */
 };
 
-/* The queues of one kind of message: tagged or not. */
+/* The queues of one kind of message: untagged, tagged. */
+#define HK_FI_MATCHERS 2
 struct hk_fi_matcher {
 	struct hk_match_list posted, unexpected, claimed;
 };
@@ -229,7 +230,7 @@ struct hk_fi_ep {
 	unsigned uses;
 	uint32_t under_way; /* gets into receives, writes and reads */
 	size_t min_multi_recv;
-	struct hk_fi_matcher tagged, msg;
+	struct hk_fi_matcher matcher[HK_FI_MATCHERS];
 };
 
 static inline void hk_fi_lock(struct hk_fi_domain *d)
@@ -250,10 +251,7 @@ static inline uint32_t hk_fi_source(uint32_t peer, uint8_t number)
 	return peer << 8 | number;
 }
 
-/* ---- domains (fabric.c, domain.c) ------------------------------------------------------------ */
-
-int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-		      void *context);
+/* ---- domains (domain.c) --------------------------------------------------------------------- */
 
 /* Opens the worker of @d, by the parameters. */
 int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err);

@@ -45,9 +45,10 @@ struct get {
 	struct hk_op op;
 	struct recv *recv;
 	struct hk_fi_arrival from;
-	char *to;     /* where it goes: in the application's buffer, or … */
-	char *bounce; /* … here, if that has several pieces */
-	size_t len;   /* bytes that fit */
+	char *to;      /* its place in the application's buffer */
+	size_t len;    /* bytes that fit */
+	bool bounces;  /* the buffer has several pieces, so it goes here first: */
+	char bounce[]; /* its bytes */
 };
 
 static struct recv *recv_of(struct hk_match_item *item)
@@ -154,9 +155,8 @@ static void on_got(void *arg, int status)
 
 	r->gets--;
 	r->ep->under_way--;
-	if (g->bounce && !error)
+	if (g->bounces && !error)
 		hk_fi_iov_put(&(struct hk_fi_cursor){r->iov, 0}, g->bounce, g->len);
-	free(g->bounce);
 	hk_fi_answer(r->ep->domain, &g->from, error);
 	complete(r, &g->from, g->to, g->len, error);
 	free(g);
@@ -166,34 +166,24 @@ static void on_got(void *arg, int status)
 static void fetch(struct recv *r, const struct hk_fi_arrival *a)
 {
 	size_t len = (size_t)HK_MIN(a->len, (uint64_t)r->len);
-	struct get *g = calloc(1, sizeof(*g));
-	bool pieces = r->count > 1 && r->iov[0].iov_len < len;
+	bool bounces = r->count > 1 && r->iov[0].iov_len < len;
+	struct get *g = malloc(sizeof(*g) + (bounces ? len : 0));
 	char *to = reserve(r, len);
-	int rc = g ? 0 : -ENOMEM;
+	int rc = 0;
 
-	if (rc == 0) {
-		g->recv = r;
-		g->from = *a;
-		g->to = to;
-		g->len = len;
-		g->bounce = pieces ? malloc(len) : NULL;
-		rc = pieces && !g->bounce ? -ENOMEM : 0;
+	if (!g) {
+		hk_fi_answer(r->ep->domain, a, FI_ENOMEM);
+		complete(r, a, to, len, FI_ENOMEM);
+		return;
 	}
-	if (rc == 0 && len) {
-		r->gets++;
-		r->ep->under_way++;
-		rc = hk_worker_get(r->ep->domain->worker, a->peer, &g->op, pieces ? g->bounce : to,
+	*g = (struct get){.recv = r, .from = *a, .to = to, .len = len, .bounces = bounces};
+	r->gets++;
+	r->ep->under_way++;
+	if (len)
+		rc = hk_worker_get(r->ep->domain->worker, a->peer, &g->op, bounces ? g->bounce : to,
 				   len, a->region, 0, on_got, g);
-		if (rc == 0)
-			return;
-		r->gets--;
-		r->ep->under_way--;
-	}
-	if (g)
-		free(g->bounce);
-	free(g);
-	hk_fi_answer(r->ep->domain, a, rc ? FI_EIO : 0);
-	complete(r, a, to, len, -rc);
+	if (rc || !len)
+		on_got(g, rc);
 }
 
 /* @r takes the message, whose bytes lie in the pieces unless it is long. */
@@ -210,8 +200,7 @@ static void take(struct recv *r, const struct hk_fi_arrival *a, const struct hk_
 	len = (size_t)HK_MIN(a->len, (uint64_t)r->len);
 	scatter(r->iov, piece, pieces, len);
 	to = reserve(r, len);
-	if (a->answer)
-		hk_fi_answer(r->ep->domain, a, 0);
+	hk_fi_answer(r->ep->domain, a, 0);
 	complete(r, a, to, len, 0);
 }
 
@@ -242,7 +231,7 @@ static void take_stored(struct recv *r, struct unexpected *u)
 
 static struct hk_fi_matcher *matcher_of(struct hk_fi_ep *ep, uint64_t flags)
 {
-	return flags & FI_TAGGED ? &ep->tagged : &ep->msg;
+	return &ep->matcher[flags & FI_TAGGED ? 1 : 0];
 }
 
 int hk_fi_arrived(struct hk_fi_ep *ep, const struct hk_fi_arrival *a, const struct hk_iov *piece,
@@ -255,6 +244,13 @@ int hk_fi_arrived(struct hk_fi_ep *ep, const struct hk_fi_arrival *a, const stru
 		return store(m, a, piece, pieces);
 	take(recv_of(item), a, piece, pieces);
 	return 0;
+}
+
+/* Nobody receives @u, which is in no list. */
+static void drop(struct hk_fi_ep *ep, struct unexpected *u, int error)
+{
+	hk_fi_answer(ep->domain, &u->at, error);
+	free(u);
 }
 
 /* ---- posting --------------------------------------------------------------------------------- */
@@ -276,8 +272,7 @@ static void peek(struct hk_fi_ep *ep, struct hk_fi_matcher *m, const struct hk_m
 	if (flags & (FI_CLAIM | FI_DISCARD))
 		hk_match_remove(&m->unexpected, item);
 	if (flags & FI_DISCARD) {
-		hk_fi_answer(ep->domain, &u->at, 0);
-		free(u);
+		drop(ep, u, 0);
 	} else if (flags & FI_CLAIM) {
 		u->claimed = p->context;
 		hk_match_append(&m->claimed, item);
@@ -306,13 +301,12 @@ static ssize_t post_claimed(struct hk_fi_ep *ep, struct hk_fi_matcher *m,
 		return -FI_EINVAL;
 	}
 	if (flags & FI_DISCARD) {
-		hk_fi_answer(ep->domain, &u->at, 0);
 		report(ep, p->context, flags, &u->at, NULL, 0, 0, 0);
 		recv_give(r);
-		free(u);
-		return 0;
+		drop(ep, u, 0);
+	} else {
+		take_stored(r, u);
 	}
-	take_stored(r, u);
 	return 0;
 }
 
@@ -405,21 +399,13 @@ ssize_t hk_fi_receive(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_
 
 /* ---- receives that end otherwise ------------------------------------------------------------- */
 
-static struct recv *find_context(struct hk_fi_matcher *m, const void *context)
-{
-	for (struct hk_match_item *i = m->posted.first; i; i = i->next)
-		if (recv_of(i)->context == context)
-			return recv_of(i);
-	return NULL;
-}
-
 /* Takes a posted receive back with an error. A buffer into which gets go ends with the last one. */
 static void withdraw(struct recv *r, hk_peer peer, int error)
 {
-	const struct hk_fi_arrival none = {.item = r->item,
-					   .peer = peer,
-					   .flags = r->matcher == &r->ep->tagged ? FI_TAGGED
-										 : FI_MSG};
+	const struct hk_fi_arrival none = {
+		.item = r->item,
+		.peer = peer,
+		.flags = r->matcher == matcher_of(r->ep, FI_TAGGED) ? FI_TAGGED : FI_MSG};
 
 	hk_match_remove(&r->matcher->posted, &r->item);
 	r->posted = false;
@@ -432,16 +418,16 @@ static void withdraw(struct recv *r, hk_peer peer, int error)
 ssize_t hk_fi_cancel(fid_t fid, void *context)
 {
 	struct hk_fi_ep *ep = container_of(fid, struct hk_fi_ep, fid.fid);
-	struct recv *r;
+	struct hk_match_item *i = NULL;
 
 	hk_fi_lock(ep->domain);
-	r = find_context(&ep->tagged, context);
-	if (!r)
-		r = find_context(&ep->msg, context);
-	if (r)
-		withdraw(r, HK_PEER_NONE, FI_ECANCELED);
+	for (unsigned m = HK_FI_MATCHERS; m-- > 0 && !i;) /* tagged ones first */
+		for (i = ep->matcher[m].posted.first; i && recv_of(i)->context != context;)
+			i = i->next;
+	if (i)
+		withdraw(recv_of(i), HK_PEER_NONE, FI_ECANCELED);
 	hk_fi_unlock(ep->domain);
-	return r ? 0 : -FI_ENOENT;
+	return i ? 0 : -FI_ENOENT;
 }
 
 static void lost(const struct hk_fi_domain *d, struct hk_fi_matcher *m, uint32_t peer)
@@ -458,46 +444,37 @@ static void lost(const struct hk_fi_domain *d, struct hk_fi_matcher *m, uint32_t
 void hk_fi_receive_lost(struct hk_fi_domain *d, uint32_t peer)
 {
 	for (unsigned i = 0; i < HK_FI_ENDPOINTS; i++)
-		if (d->ep[i]) {
-			lost(d, &d->ep[i]->tagged, peer);
-			lost(d, &d->ep[i]->msg, peer);
-		}
+		for (unsigned m = 0; d->ep[i] && m < HK_FI_MATCHERS; m++)
+			lost(d, &d->ep[i]->matcher[m], peer);
 }
 
 void hk_fi_receive_open(struct hk_fi_ep *ep)
 {
-	struct hk_fi_matcher *both[] = {&ep->tagged, &ep->msg};
-
-	for (size_t i = 0; i < HK_ARRAY_LEN(both); i++) {
-		hk_match_init(&both[i]->posted);
-		hk_match_init(&both[i]->unexpected);
-		hk_match_init(&both[i]->claimed);
+	for (unsigned m = 0; m < HK_FI_MATCHERS; m++) {
+		hk_match_init(&ep->matcher[m].posted);
+		hk_match_init(&ep->matcher[m].unexpected);
+		hk_match_init(&ep->matcher[m].claimed);
 	}
 }
 
-static void forget(struct hk_fi_ep *ep, struct hk_match_list *list)
+/* The first item of @list, which it leaves; NULL: it is empty. */
+static struct hk_match_item *pop(struct hk_match_list *list)
 {
-	while (list->first) {
-		struct unexpected *u = unexpected_of(list->first);
+	struct hk_match_item *i = list->first;
 
-		hk_match_remove(list, &u->at.item);
-		hk_fi_answer(ep->domain, &u->at, FI_ECANCELED);
-		free(u);
-	}
+	if (i)
+		hk_match_remove(list, i);
+	return i;
 }
 
 void hk_fi_receive_close(struct hk_fi_ep *ep)
 {
-	struct hk_fi_matcher *both[] = {&ep->tagged, &ep->msg};
+	struct hk_match_item *i;
 
-	for (size_t i = 0; i < HK_ARRAY_LEN(both); i++) {
-		forget(ep, &both[i]->unexpected);
-		forget(ep, &both[i]->claimed);
-		while (both[i]->posted.first) {
-			struct recv *r = recv_of(both[i]->posted.first);
-
-			hk_match_remove(&both[i]->posted, &r->item);
-			recv_give(r);
-		}
+	for (struct hk_fi_matcher *m = ep->matcher; m < ep->matcher + HK_FI_MATCHERS; m++) {
+		while ((i = pop(&m->unexpected)) || (i = pop(&m->claimed)))
+			drop(ep, unexpected_of(i), FI_ECANCELED);
+		while ((i = pop(&m->posted)))
+			recv_give(recv_of(i));
 	}
 }
