@@ -53,14 +53,17 @@ void hk_fi_end(const struct hk_fi_op *op, int error)
 			       : flags & FI_READ ? ep->read_cntr
 						 : ep->write_cntr;
 	bool wanted = !(flags & HK_FI_SILENT) && (!ep->tx_selective || flags & FI_COMPLETION);
-	const struct hk_fi_event e = {
-		.at = {.op_context = op->context, .flags = flags & REPORTED, .tag = op->tag},
-		.source = FI_ADDR_NOTAVAIL,
-		.error = error,
-		.peer = error ? op->peer : HK_PEER_NONE,
-	};
+	struct hk_fi_event *e = hk_fi_report(ep->tx_cq, c, wanted, error);
 
-	hk_fi_report(ep->tx_cq, c, wanted, &e);
+	if (HK_LIKELY(e != NULL))
+		*e = (struct hk_fi_event){
+			.at = {.op_context = op->context,
+			       .flags = flags & REPORTED,
+			       .tag = op->tag},
+			.source = FI_ADDR_NOTAVAIL,
+			.error = error,
+			.peer = error ? op->peer : HK_PEER_NONE,
+		};
 }
 
 /* ---- operations that wait -------------------------------------------------------------------- */

@@ -351,23 +351,19 @@ static inline struct hk_fi_event *hk_fi_cq_next(struct hk_fi_cq *cq)
 	return &cq->ring[cq->tail++ & (cq->room - 1)];
 }
 
-/* Reports the end of an operation, to the queue and the counter that there are. A success that is
- * not @wanted is only counted. */
-static inline void hk_fi_report(struct hk_fi_cq *cq, struct hk_fi_cntr *c, bool wanted,
-				const struct hk_fi_event *event)
+/* Reports the end of an operation to the counter that there is, and returns the event that the
+ * caller fills in whole. NULL: there is no queue, or it takes no success that is not @wanted. */
+static inline struct hk_fi_event *hk_fi_report(struct hk_fi_cq *cq, struct hk_fi_cntr *c,
+					       bool wanted, int error)
 {
-	struct hk_fi_event *next;
-
-	if (c) {
-		event->error ? c->errors++ : c->value++;
+	if (HK_UNLIKELY(c != NULL)) {
+		error ? c->errors++ : c->value++;
 		hk_fi_changed(&c->wait);
 	}
-	if (!cq || !(wanted || event->error))
-		return;
-	next = hk_fi_cq_next(cq);
-	if (HK_LIKELY(next != NULL))
-		*next = *event;
+	if (!cq || !(wanted || error))
+		return NULL;
 	hk_fi_changed(&cq->wait);
+	return hk_fi_cq_next(cq);
 }
 
 static inline const struct hk_fi_address *hk_fi_find(const struct hk_fi_av *av, fi_addr_t at)

@@ -72,21 +72,23 @@ static void recv_give(struct recv *r)
 static void report(struct hk_fi_ep *ep, void *context, uint64_t flags,
 		   const struct hk_fi_arrival *a, void *buf, size_t len, size_t olen, int error)
 {
-	const struct hk_fi_event e = {
-		.at = {.op_context = context,
-		       .flags = FI_RECV | a->flags | (flags & FI_MULTI_RECV),
-		       .len = len,
-		       .buf = buf,
-		       .data = a->data,
-		       .tag = a->item.tag},
-		.source = ep->caps & FI_SOURCE ? hk_fi_av_reverse(ep->av, a->item.source)
-					       : FI_ADDR_NOTAVAIL,
-		.olen = olen,
-		.error = error,
-		.peer = error == FI_ENOTCONN ? a->peer : HK_PEER_NONE,
-	};
+	struct hk_fi_event *e = hk_fi_report(ep->rx_cq, ep->rx_cntr,
+					     !ep->rx_selective || flags & FI_COMPLETION, error);
 
-	hk_fi_report(ep->rx_cq, ep->rx_cntr, !ep->rx_selective || flags & FI_COMPLETION, &e);
+	if (HK_LIKELY(e != NULL))
+		*e = (struct hk_fi_event){
+			.at = {.op_context = context,
+			       .flags = FI_RECV | a->flags | (flags & FI_MULTI_RECV),
+			       .len = len,
+			       .buf = buf,
+			       .data = a->data,
+			       .tag = a->item.tag},
+			.source = ep->caps & FI_SOURCE ? hk_fi_av_reverse(ep->av, a->item.source)
+						       : FI_ADDR_NOTAVAIL,
+			.olen = olen,
+			.error = error,
+			.peer = error == FI_ENOTCONN ? a->peer : HK_PEER_NONE,
+		};
 }
 
 /* Does the application get the buffer of @r back with the next completion? */
@@ -200,7 +202,8 @@ static void take(struct recv *r, const struct hk_fi_arrival *a, const struct hk_
 	len = (size_t)HK_MIN(a->len, (uint64_t)r->len);
 	scatter(r->iov, piece, pieces, len);
 	to = reserve(r, len);
-	hk_fi_answer(r->ep->domain, a, 0);
+	if (a->answer)
+		hk_fi_answer(r->ep->domain, a, 0);
 	complete(r, a, to, len, 0);
 }
 
@@ -338,8 +341,8 @@ static struct recv *recv_take(struct hk_fi_ep *ep, struct hk_fi_matcher *m,
 	r->context = p->context;
 	r->flags = flags;
 	r->iov[0] = (struct iovec){NULL, 0};
-	if (p->iov_count)
-		memcpy(r->iov, p->msg_iov, p->iov_count * sizeof(*r->iov));
+	for (size_t i = 0; i < p->iov_count; i++)
+		r->iov[i] = p->msg_iov[i];
 	r->count = (unsigned)p->iov_count;
 	r->len = hk_fi_iov_total(r->iov, r->count);
 	r->multi = flags & FI_MULTI_RECV;

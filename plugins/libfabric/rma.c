@@ -207,13 +207,12 @@ void hk_fi_written(struct hk_fi_domain *d, uint8_t number, uint32_t source, uint
 		   uint64_t data)
 {
 	struct hk_fi_ep *ep = number < HK_FI_ENDPOINTS ? d->ep[number] : NULL;
+	struct hk_fi_event *e = ep ? hk_fi_report(ep->rx_cq, NULL, true, 0) : NULL;
 
-	if (ep)
-		hk_fi_report(ep->rx_cq, NULL, true,
-			     &(const struct hk_fi_event){
-				     .at = {.flags = kind | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
-					    .data = data},
-				     .source = hk_fi_av_reverse(ep->av, source),
-				     .peer = HK_PEER_NONE,
-			     });
+	if (e)
+		*e = (struct hk_fi_event){
+			.at = {.flags = kind | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, .data = data},
+			.source = hk_fi_av_reverse(ep->av, source),
+			.peer = HK_PEER_NONE,
+		};
 }
