@@ -49,98 +49,62 @@ static ssize_t simple_recv(EP, uint64_t kind, const struct iovec *iov, void **de
 	return hk_fi_receive(ep, &m, hk_fi_ep_of(ep)->rx_flags | kind);
 }
 
-static struct fi_msg_tagged untagged(const struct fi_msg *m)
-{
-	return (struct fi_msg_tagged){m->msg_iov, m->desc, m->iov_count, m->addr,
-				      0,          0,       m->context,   m->data};
-}
+/* A struct fi_msg in the form of a tagged one. */
+#define UNTAGGED(m)                                                                                \
+	(&(const struct fi_msg_tagged){(m)->msg_iov, (m)->desc, (m)->iov_count, (m)->addr, 0, 0,   \
+				       (m)->context, (m)->data})
 
-static ssize_t msg_sendmsg(EP, const struct fi_msg *msg, uint64_t flags)
-{
-	const struct fi_msg_tagged m = untagged(msg);
-
-	return hk_fi_send(ep, &m, given(flags) | FI_MSG);
-}
-
-static ssize_t msg_recvmsg(EP, const struct fi_msg *msg, uint64_t flags)
-{
-	const struct fi_msg_tagged m = untagged(msg);
-
-	return hk_fi_receive(ep, &m, given(flags) | FI_MSG);
-}
-
-CALL(msg_send, (EP, const void *buf, size_t len, void *desc, fi_addr_t to, void *context),
-     simple_send(ep, FI_MSG, ONE(buf, len), NULL, 1, to, 0, 0, context))
-CALL(msg_sendv,
-     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t to, void *context),
-     simple_send(ep, FI_MSG, iov, desc, count, to, 0, 0, context))
-CALL(msg_senddata,
-     (EP, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, void *context),
-     simple_send(ep, FI_MSG | DATA, ONE(buf, len), NULL, 1, to, 0, data, context))
-CALL(msg_inject, (EP, const void *buf, size_t len, fi_addr_t to),
-     simple_send(ep, FI_MSG | INJECT, ONE(buf, len), NULL, 1, to, 0, 0, NULL))
-CALL(msg_injectdata, (EP, const void *buf, size_t len, uint64_t data, fi_addr_t to),
-     simple_send(ep, FI_MSG | INJECT | DATA, ONE(buf, len), NULL, 1, to, 0, data, NULL))
-CALL(msg_recv, (EP, void *buf, size_t len, void *desc, fi_addr_t from, void *context),
-     simple_recv(ep, FI_MSG, ONE(buf, len), NULL, 1, from, 0, 0, context))
-CALL(msg_recvv,
-     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t from, void *context),
-     simple_recv(ep, FI_MSG, iov, desc, count, from, 0, 0, context))
-
-struct fi_ops_msg hk_fi_msg_ops = {
-	.size = sizeof(hk_fi_msg_ops),
-	.recv = msg_recv,
-	.recvv = msg_recvv,
-	.recvmsg = msg_recvmsg,
-	.send = msg_send,
-	.sendv = msg_sendv,
-	.sendmsg = msg_sendmsg,
-	.inject = msg_inject,
-	.senddata = msg_senddata,
-	.injectdata = msg_injectdata,
-};
-
-CALL(tagged_send,
-     (EP, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag, void *context),
-     simple_send(ep, FI_TAGGED, ONE(buf, len), NULL, 1, to, tag, 0, context))
-CALL(tagged_sendv,
-     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t to, uint64_t tag,
-      void *context),
-     simple_send(ep, FI_TAGGED, iov, desc, count, to, tag, 0, context))
+CALL(msg_sendmsg, (EP, const struct fi_msg *msg, uint64_t flags),
+     hk_fi_send(ep, UNTAGGED(msg), given(flags) | FI_MSG))
+CALL(msg_recvmsg, (EP, const struct fi_msg *msg, uint64_t flags),
+     hk_fi_receive(ep, UNTAGGED(msg), given(flags) | FI_MSG))
 CALL(tagged_sendmsg, (EP, const struct fi_msg_tagged *msg, uint64_t flags),
      hk_fi_send(ep, msg, given(flags) | FI_TAGGED))
-CALL(tagged_senddata,
-     (EP, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t tag,
-      void *context),
-     simple_send(ep, FI_TAGGED | DATA, ONE(buf, len), NULL, 1, to, tag, data, context))
-CALL(tagged_inject, (EP, const void *buf, size_t len, fi_addr_t to, uint64_t tag),
-     simple_send(ep, FI_TAGGED | INJECT, ONE(buf, len), NULL, 1, to, tag, 0, NULL))
-CALL(tagged_injectdata,
-     (EP, const void *buf, size_t len, uint64_t data, fi_addr_t to, uint64_t tag),
-     simple_send(ep, FI_TAGGED | INJECT | DATA, ONE(buf, len), NULL, 1, to, tag, data, NULL))
-CALL(tagged_recv,
-     (EP, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t tag, uint64_t ignore,
-      void *context),
-     simple_recv(ep, FI_TAGGED, ONE(buf, len), NULL, 1, from, tag, ignore, context))
-CALL(tagged_recvv,
-     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t from, uint64_t tag,
-      uint64_t ignore, void *context),
-     simple_recv(ep, FI_TAGGED, iov, desc, count, from, tag, ignore, context))
 CALL(tagged_recvmsg, (EP, const struct fi_msg_tagged *msg, uint64_t flags),
      hk_fi_receive(ep, msg, given(flags) | FI_TAGGED))
 
-struct fi_ops_tagged hk_fi_tagged_ops = {
-	.size = sizeof(hk_fi_tagged_ops),
-	.recv = tagged_recv,
-	.recvv = tagged_recvv,
-	.recvmsg = tagged_recvmsg,
-	.send = tagged_send,
-	.sendv = tagged_sendv,
-	.sendmsg = tagged_sendmsg,
-	.inject = tagged_inject,
-	.senddata = tagged_senddata,
-	.injectdata = tagged_injectdata,
-};
+/* The other calls of both kinds differ in their tags alone. @TAG, @TAGS: parameters. */
+#define MESSAGES(kind, KIND, TAG, TAGS, tag_, ignore_)                                             \
+	CALL(kind##_send,                                                                          \
+	     (EP, const void *buf, size_t len, void *desc, fi_addr_t to TAG, void *context),       \
+	     simple_send(ep, KIND, ONE(buf, len), NULL, 1, to, tag_, 0, context))                  \
+	CALL(kind##_sendv,                                                                         \
+	     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t to TAG,            \
+	      void *context),                                                                      \
+	     simple_send(ep, KIND, iov, desc, count, to, tag_, 0, context))                        \
+	CALL(kind##_senddata,                                                                      \
+	     (EP, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to TAG,        \
+	      void *context),                                                                      \
+	     simple_send(ep, KIND | DATA, ONE(buf, len), NULL, 1, to, tag_, data, context))        \
+	CALL(kind##_inject, (EP, const void *buf, size_t len, fi_addr_t to TAG),                   \
+	     simple_send(ep, KIND | INJECT, ONE(buf, len), NULL, 1, to, tag_, 0, NULL))            \
+	CALL(kind##_injectdata,                                                                    \
+	     (EP, const void *buf, size_t len, uint64_t data, fi_addr_t to TAG),                   \
+	     simple_send(ep, KIND | INJECT | DATA, ONE(buf, len), NULL, 1, to, tag_, data, NULL))  \
+	CALL(kind##_recv,                                                                          \
+	     (EP, void *buf, size_t len, void *desc, fi_addr_t from TAGS, void *context),          \
+	     simple_recv(ep, KIND, ONE(buf, len), NULL, 1, from, tag_, ignore_, context))          \
+	CALL(kind##_recvv,                                                                         \
+	     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t from TAGS,         \
+	      void *context),                                                                      \
+	     simple_recv(ep, KIND, iov, desc, count, from, tag_, ignore_, context))                \
+	struct fi_ops_##kind hk_fi_##kind##_ops = {                                                \
+		.size = sizeof(hk_fi_##kind##_ops),                                                \
+		.recv = kind##_recv,                                                               \
+		.recvv = kind##_recvv,                                                             \
+		.recvmsg = kind##_recvmsg,                                                         \
+		.send = kind##_send,                                                               \
+		.sendv = kind##_sendv,                                                             \
+		.sendmsg = kind##_sendmsg,                                                         \
+		.inject = kind##_inject,                                                           \
+		.senddata = kind##_senddata,                                                       \
+		.injectdata = kind##_injectdata,                                                   \
+	};
+
+#define TAG  , uint64_t tag
+#define TAGS , uint64_t tag, uint64_t ignore
+MESSAGES(msg, FI_MSG, , , 0, 0)
+MESSAGES(tagged, FI_TAGGED, TAG, TAGS, tag, ignore)
 
 /* ---- memory of others ------------------------------------------------------------------------ */
 

@@ -51,25 +51,16 @@ static int change(struct hk_fi_cntr *c, uint64_t *value, uint64_t keep, uint64_t
 	return 0;
 }
 
-static int add(struct fid_cntr *fid, uint64_t more)
-{
-	return change(cntr_of(fid), &cntr_of(fid)->value, UINT64_MAX, more);
-}
+#define CHANGE(name, field, keep)                                                                  \
+	static int name(struct fid_cntr *fid, uint64_t n)                                          \
+	{                                                                                          \
+		return change(cntr_of(fid), &cntr_of(fid)->field, keep, n);                        \
+	}
 
-static int set(struct fid_cntr *fid, uint64_t value)
-{
-	return change(cntr_of(fid), &cntr_of(fid)->value, 0, value);
-}
-
-static int add_errors(struct fid_cntr *fid, uint64_t more)
-{
-	return change(cntr_of(fid), &cntr_of(fid)->errors, UINT64_MAX, more);
-}
-
-static int set_errors(struct fid_cntr *fid, uint64_t value)
-{
-	return change(cntr_of(fid), &cntr_of(fid)->errors, 0, value);
-}
+CHANGE(add, value, UINT64_MAX)
+CHANGE(set, value, 0)
+CHANGE(add_errors, errors, UINT64_MAX)
+CHANGE(set_errors, errors, 0)
 
 /* -FI_EAGAIN: neither is @c at @threshold, nor has it more than @errors. */
 static int look(struct hk_fi_cntr *c, uint64_t threshold, uint64_t errors)

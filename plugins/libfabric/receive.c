@@ -282,35 +282,27 @@ static void peek(struct hk_fi_ep *ep, struct hk_fi_matcher *m, const struct hk_m
 	}
 }
 
-/* The message that an FI_PEEK with FI_CLAIM and this context has found. */
-static struct unexpected *claimed(struct hk_fi_matcher *m, const void *context)
+/* The message that an FI_PEEK with FI_CLAIM and this context has found goes to @r, which is not
+ * posted. */
+static ssize_t post_claimed(struct hk_fi_ep *ep, struct hk_fi_matcher *m, uint64_t flags,
+			    struct recv *r)
 {
-	for (struct hk_match_item *i = m->claimed.first; i; i = i->next)
-		if (unexpected_of(i)->claimed == context) {
-			hk_match_remove(&m->claimed, i);
-			return unexpected_of(i);
-		}
-	return NULL;
-}
+	struct hk_match_item *i = m->claimed.first;
 
-/* A claimed message goes to @r, which is not posted. */
-static ssize_t post_claimed(struct hk_fi_ep *ep, struct hk_fi_matcher *m,
-			    const struct fi_msg_tagged *p, uint64_t flags, struct recv *r)
-{
-	struct unexpected *u = claimed(m, p->context);
-
-	if (!u) {
-		recv_give(r);
-		return -FI_EINVAL;
+	while (i && unexpected_of(i)->claimed != r->context)
+		i = i->next;
+	if (i)
+		hk_match_remove(&m->claimed, i);
+	if (i && !(flags & FI_DISCARD)) {
+		take_stored(r, unexpected_of(i));
+		return 0;
 	}
-	if (flags & FI_DISCARD) {
-		report(ep, p->context, flags, &u->at, NULL, 0, 0, 0);
-		recv_give(r);
-		drop(ep, u, 0);
-	} else {
-		take_stored(r, u);
+	if (i) {
+		report(ep, r->context, flags, &unexpected_of(i)->at, NULL, 0, 0, 0);
+		drop(ep, unexpected_of(i), 0);
 	}
-	return 0;
+	recv_give(r);
+	return i ? 0 : -FI_EINVAL;
 }
 
 /* Where receives come from, in the matcher's terms. */
@@ -369,7 +361,7 @@ static ssize_t post(struct hk_fi_ep *ep, struct hk_fi_matcher *m, const struct f
 	if (HK_UNLIKELY(!r))
 		return -FI_ENOMEM;
 	if (HK_UNLIKELY(flags & FI_CLAIM))
-		return post_claimed(ep, m, p, flags, r);
+		return post_claimed(ep, m, flags, r);
 	hk_match_append(&m->posted, &r->item);
 	r->posted = true;
 	if (HK_LIKELY(!m->unexpected.first))

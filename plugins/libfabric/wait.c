@@ -173,17 +173,12 @@ int hk_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 
 	(void)fabric;
 	for (int i = 0; rc == 0 && i < count; i++) {
-		if (fids[i]->fclass == FI_CLASS_CQ) {
-			struct hk_fi_cq *cq = container_of(fids[i], struct hk_fi_cq, fid.fid);
+		struct hk_fi_cq *cq = container_of(fids[i], struct hk_fi_cq, fid.fid);
+		struct hk_fi_cntr *c = container_of(fids[i], struct hk_fi_cntr, fid.fid);
 
-			rc = hk_fi_wait_arm(cq->domain, &cq->wait);
-		} else if (fids[i]->fclass == FI_CLASS_CNTR) {
-			struct hk_fi_cntr *c = container_of(fids[i], struct hk_fi_cntr, fid.fid);
-
-			rc = hk_fi_wait_arm(c->domain, &c->wait);
-		} else {
-			rc = -FI_EINVAL;
-		}
+		rc = fids[i]->fclass == FI_CLASS_CQ     ? hk_fi_wait_arm(cq->domain, &cq->wait)
+		     : fids[i]->fclass == FI_CLASS_CNTR ? hk_fi_wait_arm(c->domain, &c->wait)
+							: -FI_EINVAL;
 	}
 	return rc;
 }
