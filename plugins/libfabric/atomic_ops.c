@@ -182,7 +182,7 @@ void hk_fi_atomic_apply(unsigned type, unsigned op, void *at, size_t count, cons
 		unused[SIZE_MOST]; /* in place of values that the operation does not need */
 	const struct type *t = &types[type];
 	unsigned values = hk_fi_atomic_values(op);
-	char was[SIZE_MOST];
+	char was[SIZE_MOST] = {0};
 
 	for (size_t i = 0; i < count * t->size; i += t->size)
 		change(t, op, (char *)at + i, values > 0 ? operand + i : unused,

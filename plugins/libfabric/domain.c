@@ -8,6 +8,11 @@
 #include <sched.h>
 #include <stdlib.h>
 
+struct hk_fi_fabric {
+	struct fid_fabric fid;
+	int domains; /* that are open */
+};
+
 #define IDLE_POLLS 100 /* some microseconds: a reply comes sooner where the peer has a core */
 #define POLLS      64  /* between two readings of the clock */
 

@@ -35,13 +35,12 @@
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
-#define HK_FI_ENDPOINTS 64 /* of a domain */
-#define HK_FI_IOV       4  /* pieces of a buffer */
-#define HK_FI_INJECT    1024
-#define HK_FI_ATOMIC_MAX                                                                           \
-	4096                /* bytes of the values of an atomic operation, if a frame has as many */
-#define HK_FI_BINDINGS   8  /* of an endpoint: an AV, two queues, and four counters at most */
-#define HK_FI_MULTI_RECV 64 /* FI_OPT_MIN_MULTI_RECV of a new endpoint */
+#define HK_FI_ENDPOINTS  64   /* of a domain */
+#define HK_FI_IOV        4    /* pieces of a buffer */
+#define HK_FI_INJECT     1024 /* bytes */
+#define HK_FI_ATOMIC_MAX 4096 /* bytes of values of an atomic operation, if a frame has as many */
+#define HK_FI_BINDINGS   8    /* of an endpoint: an AV, two queues, and four counters at most */
+#define HK_FI_MULTI_RECV 64   /* FI_OPT_MIN_MULTI_RECV of a new endpoint */
 
 #define HK_FI_ACCESS   (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define HK_FI_RMA_CAPS (FI_RMA | FI_ATOMIC | HK_FI_ACCESS)
@@ -97,11 +96,6 @@ int hk_fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *
 int hk_fi_check(const struct fi_info *info);
 
 /* ---- objects --------------------------------------------------------------------------------- */
-
-struct hk_fi_fabric {
-	struct fid_fabric fid;
-	int domains; /* that are open */
-};
 
 struct hk_fi_ep;
 

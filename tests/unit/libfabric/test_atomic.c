@@ -224,7 +224,7 @@ TEST(operations_in_their_order)
 {
 	struct ends e;
 	struct region r = open_both(&e);
-	int64_t old[200];
+	int64_t old[200], thousand = 1000;
 
 	for (int64_t i = 0; i < 200; i++) {
 		ssize_t rc;
@@ -233,8 +233,8 @@ TEST(operations_in_their_order)
 					     FI_INT64, FI_ATOMIC_WRITE, NULL)) == -FI_EAGAIN)
 			(void)fi_cq_read(e.b.cq, NULL, 0);
 		FI_OK(rc);
-		while ((rc = fi_inject_atomic(e.a.ep, &(int64_t){1000}, 1, e.a.peer, 0, r.key,
-					      FI_INT64, FI_SUM)) == -FI_EAGAIN)
+		while ((rc = fi_inject_atomic(e.a.ep, &thousand, 1, e.a.peer, 0, r.key, FI_INT64,
+					      FI_SUM)) == -FI_EAGAIN)
 			(void)fi_cq_read(e.b.cq, NULL, 0);
 		FI_OK(rc);
 	}
