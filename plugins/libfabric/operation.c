@@ -97,11 +97,7 @@ struct hk_fi_pending *hk_fi_pending_take(struct hk_fi_domain *d, const struct hk
 		p = add(d);
 	if (!p)
 		return NULL;
-	p->op = *op;
-	p->active = true;
-	p->region = HK_REGION_NONE;
-	p->copy = NULL;
-	p->results = 0;
+	*p = (struct hk_fi_pending){.op = *op, .id = p->id, .active = true};
 	return p;
 }
 

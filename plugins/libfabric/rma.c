@@ -150,11 +150,7 @@ static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m, size_t l
 	o = hk_fi_pool_take(&d->rmas, sizeof(*o));
 	if (!o)
 		return -ENOMEM;
-	o->op = *op;
-	o->copy = NULL;
-	o->waits = 0;
-	o->status = 0;
-	o->len = len;
+	*o = (struct rma){.op = *op, .len = len};
 	memcpy(o->iov, m->msg_iov, m->iov_count * sizeof(*m->msg_iov));
 	bytes = in_one_piece(o, m);
 	if (!bytes)
