@@ -151,7 +151,8 @@ ssize_t hk_fi_send(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t f
 		.m = m,
 		.len = hk_fi_iov_total(m->msg_iov, m->iov_count),
 	};
-	bool is_long = s.len > s.op.ep->domain->eager;
+	/* what is injected must be copied, however little the user permits */
+	bool is_long = s.len > HK_MAX(s.op.ep->domain->eager, (size_t)HK_FI_INJECT);
 	bool waits = is_long || (flags & FI_DELIVERY_COMPLETE && !(flags & HK_FI_SILENT));
 	int rc;
 
