@@ -35,15 +35,11 @@ def _of_mpi(name: str, provider: str) -> dict[str, str]:
     if name == "impi":
         root = mpi.install(name)
         own = str(root / "lib")
-        path = provider_settings()["FI_PROVIDER_PATH"]
-        return {
-            "I_MPI_ROOT": str(root),
-            "LD_LIBRARY_PATH": own,
-            "FI_PROVIDER_PATH": f"{path}:{own}",
-            "FI_PROVIDER": provider,
-            "I_MPI_OFI_PROVIDER": provider,
-            "I_MPI_FABRICS": "shm:ofi",
-        }
+        its = {"I_MPI_ROOT": str(root), "LD_LIBRARY_PATH": own, "I_MPI_FABRICS": "shm:ofi"}
+        if provider == "tcp":  # which it takes if it finds no other one, and not by its name
+            return its | {"FI_PROVIDER_PATH": own}
+        path = f"{provider_settings()['FI_PROVIDER_PATH']}:{own}"
+        return its | {"FI_PROVIDER_PATH": path, "I_MPI_OFI_PROVIDER": provider}
     # libfabric 1.17 has its tcp below a provider for connections
     connected = name == mpi.OPENMPI and provider == "tcp"
     return provider_settings() | {
