@@ -8,30 +8,22 @@
  */
 #include "libfabric/provider.h"
 
-#include <stdlib.h>
+#include "worker/private.h"
 
 struct hk_fi_mr {
 	struct fid_mr fid;
 	struct hk_fi_domain *domain;
 	hk_region region; /* HK_REGION_NONE: no peer may access it */
-	char *base;
-	size_t len;
-	unsigned rights; /* HK_REGION_READ and HK_REGION_WRITE */
-	struct hk_fi_mr *next;
 };
 
 static int close_mr(struct fid *fid)
 {
 	struct hk_fi_mr *mr = container_of(fid, struct hk_fi_mr, fid.fid);
 	struct hk_fi_domain *d = mr->domain;
-	struct hk_fi_mr **at = &d->mr;
 
 	hk_fi_lock(d);
 	if (mr->region != HK_REGION_NONE)
 		hk_worker_region_del(d->worker, mr->region);
-	while (*at != mr)
-		at = &(*at)->next;
-	*at = mr->next;
 	hk_fi_unlock(d);
 	return hk_fi_object_close(d, mr);
 }
@@ -39,13 +31,9 @@ static int close_mr(struct fid *fid)
 char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t offset, size_t len,
 		  unsigned rights)
 {
-	const struct hk_fi_mr *mr = d->mr;
-
-	while (mr && mr->fid.key != key)
-		mr = mr->next;
-	if (!mr || (mr->rights & rights) != rights || offset > mr->len || len > mr->len - offset)
-		return NULL;
-	return mr->base + offset;
+	return key > UINT32_MAX ? NULL
+				: hk_worker_region_at(d->worker, HK_PEER_NONE, (hk_region)key,
+						      rights, offset, len);
 }
 
 static struct fi_ops fid_ops = HK_FI_FID_OPS(close_mr, hk_fi_no_bind, hk_fi_no_control);
@@ -54,6 +42,8 @@ static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, ui
 	       uint64_t key, uint64_t flags, struct fid_mr **out, void *context)
 {
 	struct hk_fi_domain *d = container_of(fid, struct hk_fi_domain, fid.fid);
+	unsigned rights = (access & FI_REMOTE_READ ? HK_REGION_READ : 0) |
+			  (access & FI_REMOTE_WRITE ? HK_REGION_WRITE : 0);
 	struct hk_fi_mr *mr;
 
 	(void)key; /* ours counts */
@@ -63,21 +53,15 @@ static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, ui
 	if (!mr)
 		return -FI_ENOMEM;
 	mr->domain = d;
-	mr->base = (char *)(uintptr_t)buf;
-	mr->len = len;
-	mr->rights = (access & FI_REMOTE_READ ? HK_REGION_READ : 0) |
-		     (access & FI_REMOTE_WRITE ? HK_REGION_WRITE : 0);
 	mr->fid.key = FI_KEY_NOTAVAIL;
 	hk_fi_lock(d);
-	mr->next = d->mr;
-	d->mr = mr;
-	if (mr->rights) {
-		mr->region = hk_worker_region_add(d->worker, mr->base, len, mr->rights,
+	if (rights) {
+		mr->region = hk_worker_region_add(d->worker, (void *)(uintptr_t)buf, len, rights,
 						  HK_PEER_NONE);
 		mr->fid.key = mr->region;
 	}
 	hk_fi_unlock(d);
-	if (mr->rights && mr->region == HK_REGION_NONE) {
+	if (rights && mr->region == HK_REGION_NONE) {
 		hk_fi_warn("no more memory regions: there are %u; fix: close some", HK_REGIONS_MAX);
 		(void)close_mr(&mr->fid.fid);
 		return -FI_ENOSPC;

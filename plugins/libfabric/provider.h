@@ -119,6 +119,7 @@ struct hk_fi_domain {
 	struct hk_worker *worker;
 	struct hk_wires *wires; /* its ports are point-to-point wires; else NULL */
 	struct hk_calls *calls; /* by those who want a wire */
+	char port[256];         /* its spec */
 	struct hk_fi_peer *peer;
 	uint32_t peers, peer_room;
 	uint32_t *by_worker; /* the places in `peer`, by hk_peer */
@@ -135,7 +136,6 @@ struct hk_fi_domain {
 	struct hk_fi_pending **pending, *pending_free; /* by the lower bits of their id */
 	uint32_t pendings, pending_room;
 	struct hk_fi_waiting *waiting, **waiting_last; /* short messages that found no buffer */
-	struct hk_fi_mr *mr;                           /* all memory regions */
 	struct hk_fi_pool recvs, rmas;
 	int objects; /* AVs, CQs, counters and endpoints that are open */
 };

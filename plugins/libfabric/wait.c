@@ -12,16 +12,15 @@
  * timer to the engine's next deadline. So a sleeper without packets in flight sleeps without end.
  *
  * The progress thread would take the frames that must wake the sleeper. So an armed wait object
- * counts as inside the worker (worker/lock.h), and the next read leaves it. The progress thread
- * tries again later then, and waits for nobody.
+ * keeps it out (hk_worker_hold()) until the next read. It tries again later then, and waits for
+ * nobody.
  */
 #include "libfabric/provider.h"
 
-#include "worker/internal.h"
 #include "worker/private.h"
-#include "worker/wires.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -48,8 +47,7 @@ static int open_descriptors(struct hk_fi_wait *w, int port)
 
 int hk_fi_wait_open(struct hk_fi_domain *d, struct hk_fi_wait *w, enum fi_wait_obj obj)
 {
-	const char *spec = d->wires ? d->wires->spec[0] : d->worker->txq[0]->port->info.spec;
-	int port = d->wires ? -1 : hk_port_wait_fd(d->worker->txq[0]->port);
+	int port = d->wires ? -1 : hk_worker_wait_fd(d->worker);
 
 	*w = (struct hk_fi_wait){.fd = -1, .event = -1, .timer = -1};
 	if (obj == FI_WAIT_NONE || obj == FI_WAIT_YIELD || (obj == FI_WAIT_UNSPEC && port < 0))
@@ -59,7 +57,7 @@ int hk_fi_wait_open(struct hk_fi_domain *d, struct hk_fi_wait *w, enum fi_wait_o
 	else if (port < 0)
 		hk_fi_warn("port %s cannot wake a sleeper; fix: set FI_HIKYAKU_PORT to a port "
 			   "udp:… or af_xdp:…, or ask for FI_WAIT_NONE",
-			   spec);
+			   d->port);
 	else
 		return open_descriptors(w, port);
 	return -FI_ENOSYS;
@@ -85,7 +83,7 @@ void hk_fi_wait_signal(struct hk_fi_wait *w)
 void hk_fi_wait_disarm(struct hk_fi_domain *d, struct hk_fi_wait *w)
 {
 	w->armed = false;
-	hk_biased_leave(&d->worker->lock);
+	hk_worker_release(d->worker);
 }
 
 /* Do operations wait for more than frames? */
@@ -124,7 +122,7 @@ int hk_fi_wait_arm(struct hk_fi_domain *d, struct hk_fi_wait *w)
 	hk_fi_lock(d);
 	if (!w->armed && !w->changed) {
 		(void)eventfd_read(w->event, &none);
-		hk_biased_enter(&d->worker->lock);
+		hk_worker_hold(d->worker);
 		w->armed = true;
 	}
 	for (unsigned i = 0; i < POLLS_MAX && !w->changed && idle < IDLE_POLLS; i++) {

@@ -19,6 +19,8 @@
 
 #define PARAMS (&hk_fi_params)
 
+_Static_assert(sizeof((struct hk_fi_domain){0}.port) == HK_PORT_SPEC_MAX, "a port spec fits");
+
 #define EAGER_SOCKETS (64u << 10) /* a round trip costs more there: openmpi/btl/module.c */
 #define EAGER         (16u << 10)
 
@@ -171,7 +173,7 @@ static int open_port(struct hk_fi_domain *d, const char *spec, struct hk_worker_
 
 int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err)
 {
-	char list[2 * HK_PORT_SPEC_MAX], spec[HK_PORT_SPEC_MAX] = "";
+	char list[2 * HK_PORT_SPEC_MAX], *spec = d->port;
 	struct hk_worker_config cfg;
 	const uint8_t *key;
 	uint8_t protection = 0;

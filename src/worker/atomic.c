@@ -270,7 +270,8 @@ static bool apply(struct hk_worker *w, hk_peer p, struct hk_wire_atomic *req, co
 
 	if (req->op == HK_ATOMIC_FENCE)
 		return true;
-	at = hk_region_at(w, p, req->region, need, req->offset, req->size ? req->size : req->len);
+	at = hk_worker_region_at(w, p, req->region, need, req->offset,
+				 req->size ? req->size : req->len);
 	if (HK_UNLIKELY(!at || (req->size && (uintptr_t)at % req->size)))
 		return false;
 	if (req->op == HK_ATOMIC_WRITE)

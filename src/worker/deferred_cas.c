@@ -37,8 +37,8 @@
  * A request that will be refused does not miss. */
 static bool misses(const struct hk_worker *w, hk_peer p, const struct hk_wire_atomic *req)
 {
-	const char *at = hk_region_at(w, p, req->region, HK_REGION_READ | HK_REGION_WRITE,
-				      req->offset, req->size);
+	const char *at = hk_worker_region_at(w, p, req->region, HK_REGION_READ | HK_REGION_WRITE,
+					     req->offset, req->size);
 	struct hk_wire_atomic found = *req;
 
 	if (!at || (uintptr_t)at % req->size)

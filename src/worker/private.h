@@ -9,6 +9,7 @@
 
 #include "base/common.h"
 #include "engine/engine.h"
+#include "hikyaku/rma.h"
 #include "hikyaku/worker.h"
 
 #pragma GCC visibility push(default)
@@ -28,6 +29,21 @@ bool hk_worker_peer_silent(struct hk_worker *w, uint64_t ns);
 
 /* Does something wait to be sent, and is all of it held back by receivers that are not polling? */
 bool hk_worker_peers_not_polling(struct hk_worker *w);
+
+/* The memory of @len bytes at @offset of our region @r, or NULL if @p may not access them by
+ * @access. HK_PEER_NONE: as anybody, also ourselves. */
+char *hk_worker_region_at(const struct hk_worker *w, hk_peer p, hk_region r, unsigned access,
+			  uint64_t offset, uint64_t len);
+
+/* ---- sleeping -------------------------------------------------------------------------------- */
+
+/* A descriptor that is readable when frames have arrived at the first port; -1: it has none. */
+int hk_worker_wait_fd(const struct hk_worker *w);
+
+/* Keeps progress proxies out until hk_worker_release(), so that frames wake a sleeper. The caller
+ * may still poll. As often as hk_worker_release(). */
+void hk_worker_hold(struct hk_worker *w);
+void hk_worker_release(struct hk_worker *w);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

@@ -288,3 +288,20 @@ void hk_worker_break(struct hk_worker *w, const char *text)
 	w->broken_text = text;
 	atomic_store_explicit(&w->lock.broken, 1, memory_order_release);
 }
+
+/* ---- sleeping -------------------------------------------------------------------------------- */
+
+int hk_worker_wait_fd(const struct hk_worker *w)
+{
+	return w->txqs ? hk_port_wait_fd(w->txq[0]->port) : -1;
+}
+
+void hk_worker_hold(struct hk_worker *w)
+{
+	hk_biased_enter(&w->lock);
+}
+
+void hk_worker_release(struct hk_worker *w)
+{
+	hk_biased_leave(&w->lock);
+}

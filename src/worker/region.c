@@ -103,8 +103,8 @@ uint64_t hk_worker_region_arrived(const struct hk_worker *w, hk_region r)
 	return s ? s->arrived : 0;
 }
 
-char *hk_region_at(const struct hk_worker *w, hk_peer p, hk_region r, unsigned access,
-		   uint64_t offset, uint64_t len)
+char *hk_worker_region_at(const struct hk_worker *w, hk_peer p, hk_region r, unsigned access,
+			  uint64_t offset, uint64_t len)
 {
 	const struct hk_region_slot *s = hk_region_find(&w->regions, r);
 

@@ -52,10 +52,6 @@ static inline bool hk_region_allows(const struct hk_region_slot *s, hk_peer p, u
 	       offset <= s->len && len <= s->len - offset;
 }
 
-/* The memory of @len bytes at @offset of @r, or NULL if @p may not access them by @access. */
-char *hk_region_at(const struct hk_worker *w, hk_peer p, hk_region r, unsigned access,
-		   uint64_t offset, uint64_t len);
-
 /* Makes a region; @get: for the destination of that get of ours. HK_REGION_NONE: the table is
  * full. */
 hk_region hk_region_new(struct hk_worker *w, void *base, size_t len, unsigned access, hk_peer peer,
