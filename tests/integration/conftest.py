@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -179,6 +180,14 @@ def outputs(tmp_path: Path) -> Path:
     (tmp_path / "hikyaku").symlink_to(ROOT / "hikyaku")
     (tmp_path / "build").symlink_to(ROOT / "build")
     return tmp_path
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory for sockets, whose paths have at most 107 bytes. Those below tmp_path are longer
+    in a worker of pytest-xdist."""
+    with tempfile.TemporaryDirectory(prefix="hk-", dir="/tmp") as path:
+        yield Path(path)
 
 
 @pytest.fixture

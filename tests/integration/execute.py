@@ -5,6 +5,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+# The start of a command line whose processes poll. Commands beside it get the core at once.
+BEHIND = ("nice", "-n", "19")
+
 
 def execute(
     argv: Sequence[str | Path], *, code: int | None = 0, timeout: float = 60, **more: object

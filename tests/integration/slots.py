@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The slots of a daemon in a lab."""
+"""The daemons of a node in a lab, and their slots, asked by this process.
 
-import json
+A command of ./hikyaku takes several seconds to start on a core on which the ranks of a job poll.
+"""
 
-from execute import execute
 from hikyaku.lab import Lab
+from hikyaku.stats.ask import Place, take
 
 
-def slots_of(lab: Lab, hikyaku: list[str], node: str, name: str) -> list[str]:
-    """The states of the slots of daemon @name of @node, from `hikyaku daemon status`."""
-    argv = [*hikyaku, "daemon", "status", "--name", name, "--json"]
-    done = execute(lab.exec_argv(node, argv))
-    return [slot["state"] for slot in json.loads(done.stdout)["daemons"][0]["slots"]]
+def daemons_of(lab: Lab, node: str, name: str | None = None) -> list[dict]:
+    """The answers of daemon @name of @node, or of all that it has, as `hikyaku stats` has them."""
+    return take([Place(lab.node_directory(node) / "run", None)], name).daemons
+
+
+def slots_of(lab: Lab, node: str, name: str) -> list[str]:
+    """The states of the slots of daemon @name of @node."""
+    (daemon,) = daemons_of(lab, node, name)
+    return [slot["state"] for slot in daemon["slots"]]

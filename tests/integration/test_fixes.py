@@ -24,7 +24,6 @@ import os
 import re
 import shutil
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -218,13 +217,13 @@ def number() -> Iterator[int]:
 
 
 @pytest.fixture
-def place(veth, lab_name, program, tmp_path, number) -> Iterator[Place]:
+def place(veth, lab_name, program, tmp_path, short_path, number) -> Iterator[Place]:
     """Shells that end with the test, and what they have started in the labs, too."""
     lab = lab_name(f"fix{next(number)}")
     names = {"lab": lab, "veth": veth.name, "tmp": str(tmp_path), "state": str(lab_directory(lab))}
     names |= {"id": lab_id(lab), "job": program("tests/mpi/mpi_digest")}
+    names["short"] = str(short_path)
     with ExitStack() as stack:
-        names["short"] = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))
         stack.callback(down, lab)
         yield Place(stack, veth, names)
     for node in veth.topology.nodes:

@@ -19,19 +19,19 @@ from hikyaku.lab import Lab, RunResult, kill
 from mpi_programs import assert_passed
 from slots import slots_of
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 SOON = 30
 MODES = ["hybrid", "daemon", "split"]
 
 
 @pytest.fixture
-def administrators(lab: Lab, tmp_path) -> Iterator[Callable[[str, str], None]]:
+def administrators(lab: Lab, short_path) -> Iterator[Callable[[str, str], None]]:
     """administrators("node0", "split") starts a hikyakud named "again-node0" on that node."""
 
     def start(node: str, mode: str) -> None:
         argv = [str(built("src/hikyakud")), "--name", f"again-{node}", "--background"]
-        argv += ["--mode", mode, "--slots", "2", "--port", f"memif:dir={tmp_path}"]
+        argv += ["--mode", mode, "--slots", "2", "--port", f"memif:dir={short_path}"]
         argv += ["--huge-dir", str(lab.node_directory(node) / "huge")]
         execute(lab.exec_argv(node, argv))
 
@@ -50,7 +50,7 @@ def living(lab: Lab, node: str) -> dict[str, int]:
     ("mode", "victim"), [("hybrid", "node0"), ("daemon", "node1"), ("split", "node0")]
 )
 def test_old_frames_do_not_reach_the_next_job_of_a_restarted_daemon(
-    lab, hikyaku, program, administrators, mode, victim
+    lab, program, administrators, mode, victim
 ):
     """One hikyakud is killed while frames of the first job are in the wire, and in the other node's
     pipes and pools. The next job has the same slots, queues and endpoints, and its packet numbers
@@ -61,17 +61,16 @@ def test_old_frames_do_not_reach_the_next_job_of_a_restarted_daemon(
     def run(*options: str) -> RunResult:
         return lab.mpirun(2, [*job, *options], mode=mode, timeout=120)
 
-    def slots(node: str) -> list[str]:
-        return slots_of(lab, hikyaku, node, f"again-{node}")
+    def joined(node: str) -> bool:
+        assert not first.done(), first.result()
+        return "ready" in slots_of(lab, node, f"again-{node}")
 
     for node in lab.topology.nodes:
         administrators(node.name, mode)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(run, "--rounds", "100000", "--seed", "1")
         for node in lab.topology.nodes:
-            process.wait_until(
-                f"the rank of {node.name}", lambda n=node.name: "ready" in slots(n), SOON
-            )
+            process.wait_until(f"the rank of {node.name}", lambda n=node.name: joined(n), SOON)
         kill.kill_daemon(lab.node(victim), lab.node_directory(victim) / "run", f"again-{victim}")
         result = first.result(120)
     assert result.returncode != 0

@@ -6,7 +6,6 @@ import os
 import pty
 import signal
 import subprocess
-import tempfile
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from execute import execute
+from execute import BEHIND, execute
 from hikyaku import process
 from hikyaku.hostd import Daemon
 from hikyaku.lab import kill
@@ -22,6 +21,7 @@ from hikyaku.stats import Sample, prometheus
 from hikyaku.stats import counters as names
 from hikyaku.stats.ask import Place, take
 from hikyaku.stats.tables import rates
+from slots import daemons_of
 from stats_text import labels, parse, row, shown
 
 SOON = 30
@@ -30,19 +30,12 @@ SOON = 30
 
 
 @pytest.fixture
-def place() -> Iterator[str]:
-    """A directory with a short path, for sockets."""
-    with tempfile.TemporaryDirectory(prefix="hk-stats-") as path:
-        yield path
-
-
-@pytest.fixture
-def call(hikyaku, program, place) -> Iterator[Callable[..., subprocess.CompletedProcess]]:
+def call(hikyaku, program, short_path) -> Iterator[Callable[..., subprocess.CompletedProcess]]:
     env = {
         **os.environ,
         "HIKYAKU_DAEMON": program("tests/unit/hostd/hikyakud_fake"),
-        "HIKYAKU_RUNDIR": f"{place}/run",
-        "XDG_RUNTIME_DIR": place,
+        "HIKYAKU_RUNDIR": f"{short_path}/run",
+        "XDG_RUNTIME_DIR": str(short_path),
         "TERM": "xterm",
     }
 
@@ -52,7 +45,7 @@ def call(hikyaku, program, place) -> Iterator[Callable[..., subprocess.Completed
 
     run.env = env
     run.start = lambda *more: run(
-        "daemon", "start", "--port", f"fake:{place}", "--slots", "2", *more
+        "daemon", "start", "--port", f"fake:{short_path}", "--slots", "2", *more
     )
     yield run
     run("daemon", "stop", "--all")
@@ -180,7 +173,8 @@ def test_sigterm_ends_top(top):
 @pytest.fixture(params=["hybrid", "daemon", "split"])
 def mode(request, lab, hikyaku, program) -> Iterator[str]:
     """The polling mode. Two ranks enter and leave MPI until the test ends."""
-    argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--mode", request.param, "-np", "2"]
+    argv = [*BEHIND, *hikyaku, "lab", "mpirun", "--lab", lab.name]
+    argv += ["--mode", request.param, "-np", "2"]
     argv += [program("tests/mpi/mpi_hand_over"), "--rounds", "100000", "--timeout", "100"]
     tool = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     yield request.param
@@ -188,7 +182,7 @@ def mode(request, lab, hikyaku, program) -> Iterator[str]:
     tool.wait(timeout=40)
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_ranks_of_a_job(lab, hikyaku, mode):
     def ask(*arguments: str) -> str:
         argv = lab.exec_argv("node1", [*hikyaku, *arguments])
@@ -198,7 +192,7 @@ def test_ranks_of_a_job(lab, hikyaku, mode):
     seen = {}
 
     def moves() -> bool:
-        for daemon in json.loads(ask("stats", "--json"))["daemons"]:
+        for daemon in daemons_of(lab, "node1"):
             for slot in daemon["slots"]:
                 counters = slot.get("counters")
                 if (
@@ -268,7 +262,7 @@ def unpolled(lab, program) -> Iterator[Path]:
         it.stop()
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_stats_of_a_rank_that_corrupts_its_memory(lab, program, unpolled):
     """There is no poller, so the rank is not cut off. For each answer, the daemon reads counters in
     the corrupted memory, and it must not fail."""

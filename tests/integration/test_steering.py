@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from execute import execute
+from execute import BEHIND, execute
 from hikyaku import process
 from hikyaku.checkout import built
 from hikyaku.lab import Lab
+from slots import daemons_of
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 SOON = 60
 PORT = "vdev:net_af_packet0,iface=hk0,qpairs=3,framesz=2000,blocksz=512000,framecnt=512"
@@ -46,7 +47,8 @@ def job(lab, hikyaku, program, tmp_path) -> Iterator[Callable[..., subprocess.Po
         )
         daemon.chmod(0o755)
         shell = f'export OMPI_MCA_btl_hikyaku_port="{PORT}"; exec "$@"'
-        argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--mode", "daemon", "-np", "4"]
+        argv = [*BEHIND, *hikyaku, "lab", "mpirun", "--lab", lab.name]
+        argv += ["--mode", "daemon", "-np", "4"]
         argv += ["sh", "-c", shell, "sh", program(f"tests/mpi/mpi_{name}"), *options]
         tools.append(
             subprocess.Popen(
@@ -81,12 +83,12 @@ def test_a_job(job, abilities, rules):
     assert re.search(r"^PASS p2p_random \(\d+ checks\)$", said, re.M), said
 
 
-def wait_for_stats(lab: Lab, hikyaku: list[str], ready: Callable[[dict], bool]) -> dict:
+def wait_for_stats(lab: Lab, ready: Callable[[dict], bool]) -> dict:
     """The answer of node0's daemon, once both of its ranks are attached and @ready accepts it."""
     seen = {}
 
     def accepted() -> bool:
-        for daemon in json.loads(ask(lab, hikyaku, "stats", "--json") or "{}").get("daemons", ()):
+        for daemon in daemons_of(lab, "node0"):
             seen.update(daemon)
             attached = [s for s in daemon["slots"] if s["state"] == "ready"]
             return len(attached) == 2 and ready(daemon)
@@ -108,7 +110,7 @@ def wait_for_stats(lab: Lab, hikyaku: list[str], ready: Callable[[dict], bool]) 
 def test_report_of_the_rules(lab, hikyaku, job, abilities, room, method, rules, refused):
     job(abilities, room, "hand_over", "--rounds", "100000")
     counter = "rx_steered" if rules else "rx_frames"
-    seen = wait_for_stats(lab, hikyaku, lambda daemon: daemon["switch"][counter] > 100)
+    seen = wait_for_stats(lab, lambda daemon: daemon["switch"][counter] > 100)
     steering = seen["port"]["steering"]
     assert (steering["method"], steering["rules"], steering["rules_refused"]) == (
         method,
@@ -141,11 +143,11 @@ s.send(bytes.fromhex(sys.argv[1]))
 """
 
 
-def test_a_frame_in_the_wrong_queue(lab, hikyaku, job):
+def test_a_frame_in_the_wrong_queue(lab, job):
     """A sender can use any address. Here a rule steers the frame to one rank, but the frame names
     the other."""
     tool = job("mac", 64, "hand_over", "--rounds", "100000")
-    seen = wait_for_stats(lab, hikyaku, lambda daemon: daemon["switch"]["rx_steered"] > 100)
+    seen = wait_for_stats(lab, lambda daemon: daemon["switch"]["rx_steered"] > 100)
     first, second = seen["slots"]
     own = bytes.fromhex(
         json.loads(
@@ -168,7 +170,6 @@ def test_a_frame_in_the_wrong_queue(lab, hikyaku, job):
     before = seen["switch"]
     seen = wait_for_stats(
         lab,
-        hikyaku,
         lambda daemon: (
             daemon["switch"]["rx_missteered"] == 1
             and daemon["switch"]["rx_steered"] > before["rx_steered"] + 100
