@@ -106,7 +106,7 @@ def grid(n: int, kind: str, symmetry: str) -> str:
     return "\n".join([head, "% five points", f"{n * n} {n * n} {len(entries)}", *entries, ""])
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 @pytest.mark.parametrize("experiment", ["B", "C"])
 @pytest.mark.parametrize(
     ("kind", "symmetry"), [("real", "symmetric"), ("integer", "general"), ("pattern", "general")]
@@ -126,7 +126,7 @@ def test_matrix_of_a_file(get_lab, program, tmp_path, experiment, kind, symmetry
         assert {r["bytes"] for r in rows} == {8 * 24 if symmetry == "symmetric" else 8 * (12 + 8)}
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_a_wrong_matrix_is_refused(get_lab, program, tmp_path):
     file = tmp_path / "bad.mtx"
     file.write_text("%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n")

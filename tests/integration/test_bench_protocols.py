@@ -10,7 +10,7 @@ from execute import execute
 from hikyaku.bench.protocols.run import EAGER, OWN, PROTOCOLS, RENDEZVOUS, limits
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 @pytest.mark.usefixtures("lab_name")  # root, and no labs of killed test runs
 def test_document_of_a_tiny_run(hikyaku, tmp_path):
     file, picture = tmp_path / "p.json", tmp_path / "p.png"
@@ -47,7 +47,7 @@ else:
 """
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 @pytest.mark.parametrize("protocol", [EAGER, RENDEZVOUS])
 @pytest.mark.parametrize("btl", ["tcp", "hikyaku"])
 def test_a_protocol_is_forced(get_lab, btl, protocol):

@@ -11,7 +11,7 @@ from execute import execute
 from hikyaku.bench.scale.run import counted, messages
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     file, picture = tmp_path / "s.json", tmp_path / "s.png"
     argv = [*hikyaku, "bench", "scale", "--processes", "3,9", "--counted", "4", "-n", "8"]

@@ -9,7 +9,7 @@ import pytest
 from execute import execute
 from hikyaku.lab import Lab
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 POOL = "pop:huge:size=96M"
 

@@ -21,7 +21,7 @@ from hikyaku.devmem.model import SPECIAL, Out, Router
 from hikyaku.devmem.sequences import sequence
 from test_router import MACS, PEERS, play
 
-pytestmark = pytest.mark.alone  # NICs poll
+pytestmark = pytest.mark.one_core  # NICs poll
 
 FRAMES = 400
 ROUTES = f"""port 0 mac {MACS[0]}

@@ -5,7 +5,7 @@ import pytest
 
 from .tagging import Frame, captured
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 SMALL = 1118  # HK_PORT_SMALL_FRAME
 ETHERTYPE = b"\x88\xb5"

@@ -13,7 +13,7 @@ TABLE = README[README.index("## Which of these am I?") : README.index("## Result
 COMMANDS = re.findall(r"^\| [^|]+ \| `([^`]+)` \|", TABLE, re.MULTILINE)
 WORDS_MAX = 700
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 
 def marked(commands: list[str]) -> list:

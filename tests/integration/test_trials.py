@@ -7,7 +7,7 @@ import pytest
 
 from execute import execute
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 LIAR = """\
 #!/bin/sh
