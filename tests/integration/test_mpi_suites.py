@@ -11,8 +11,6 @@ import pytest
 
 from mpi_programs import HUGE_MB
 
-pytestmark = pytest.mark.one_core
-
 _path = Path(__file__).parent / "mpi_suites/mpi4py_suite.py"
 _spec = importlib.util.spec_from_file_location("mpi4py_suite", _path)
 suite = importlib.util.module_from_spec(_spec)
@@ -20,6 +18,12 @@ _spec.loader.exec_module(suite)
 
 LIMIT_S = 240
 LIMIT_WHOLE_S = 900
+
+
+def test_the_suite_has_the_modules_that_are_named():
+    """It gets the suite, and waits for that beside other tests."""
+    there = {each.stem for each in suite.prepare().glob("test_*.py")}
+    assert there >= {*suite.EXCLUDED, *suite.ONE_SIDED, *suite.FAULTY, *suite.SHORT}
 
 
 def compare(lab, ranks, modules, results, timeout) -> None:
@@ -32,6 +36,7 @@ def compare(lab, ranks, modules, results, timeout) -> None:
     assert not differing, "\n".join([f"{len(differing)} outcomes differ:", *differing[:50]])
 
 
+@pytest.mark.one_core
 @pytest.mark.parametrize("wire", ["memif"])
 def test_mpi4py_short(get_lab, tmp_path, wire):
     compare(get_lab(nodes=2, wire=wire), 2, suite.SHORT, tmp_path, LIMIT_S)
@@ -54,11 +59,13 @@ def assert_all_pass(lab, modules, results, timeout, but: str = "", **how) -> Non
     assert not bad, bad
 
 
+@pytest.mark.one_core
 def test_mpi4py_one_sided(get_lab, tmp_path):
     lab = get_lab(nodes=2, wire="memif")
     assert_all_pass(lab, suite.ONE_SIDED, tmp_path / "one-sided", LIMIT_S)
 
 
+@pytest.mark.one_core
 @pytest.mark.parametrize("mode", MODES)
 def test_mpi4py_under_faults(get_lab, tmp_path, mode):
     lab = get_lab(2, "memif", 1, 0 if mode == "inline" else HUGE_MB)
@@ -70,6 +77,7 @@ def test_mpi4py_under_faults(get_lab, tmp_path, mode):
 OF_MPICH = "testDistgraphcomm"
 
 
+@pytest.mark.one_core
 @pytest.mark.parametrize(
     "by, modules",
     [
@@ -85,6 +93,7 @@ def test_mpi4py_over_libfabric(get_lab, tmp_path, by, modules):
     assert_all_pass(lab, modules, tmp_path / by, LIMIT_S, but=OF_MPICH, by=by)
 
 
+@pytest.mark.one_core
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_mpi4py_under_faults_at_length(get_lab, tmp_path, mode):
@@ -93,6 +102,7 @@ def test_mpi4py_under_faults_at_length(get_lab, tmp_path, mode):
     assert_all_pass(lab, modules, tmp_path / mode, LIMIT_WHOLE_S, mode=mode, faults=FAULTS)
 
 
+@pytest.mark.one_core
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 @pytest.mark.parametrize("wire", ["memif", "veth"])
