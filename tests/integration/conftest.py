@@ -16,10 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from hikyaku import process
 from hikyaku.checkout import ROOT, build_dir
 from hikyaku.errors import HikyakuError
-from hikyaku.lab import Lab, RunResult, down, down_dead, network, own_name
+from hikyaku.lab import Lab, RunResult, down, down_dead, own_name
 from hikyaku.lab.openmpi import with_faults
 from mpi_programs import (
     HUGE_MB,
@@ -31,6 +30,7 @@ from mpi_programs import (
     digest_of,
     results_of_each,
 )
+from slots import end_all_of
 
 PREFIX = "test"
 
@@ -203,8 +203,7 @@ def lab_of_jobs(get_lab) -> Iterator[Callable[..., Lab]]:
     yield take
     for lab in taken:
         for node in lab.topology.nodes:
-            inode = network.namespace_inode(node.netns)
-            process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
+            end_all_of(node)
 
 
 @pytest.fixture

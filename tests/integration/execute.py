@@ -5,8 +5,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-# The start of a command line whose processes poll. Commands beside it get the core at once.
-BEHIND = ("nice", "-n", "19")
+# The start of a command line whose processes poll. Commands beside it get most of the core.
+BEHIND = ("nice", "-n", "10")
 
 
 def execute(

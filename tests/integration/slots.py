@@ -4,7 +4,9 @@
 A command of ./hikyaku takes several seconds to start on a core on which the ranks of a job poll.
 """
 
-from hikyaku.lab import Lab
+from hikyaku import process
+from hikyaku.lab import Lab, network
+from hikyaku.lab.topology import Node
 from hikyaku.stats.ask import Place, take
 
 
@@ -17,3 +19,10 @@ def slots_of(lab: Lab, node: str, name: str) -> list[str]:
     """The states of the slots of daemon @name of @node."""
     (daemon,) = daemons_of(lab, node, name)
     return [slot["state"] for slot in daemon["slots"]]
+
+
+def end_all_of(node: Node) -> None:
+    """Ends all processes on the node. The janitor of a hikyakud has time to free huge pages, also
+    on a busy machine."""
+    inode = network.namespace_inode(node.netns)
+    process.end_all(lambda: process.find(namespaces=[inode]), grace=10)

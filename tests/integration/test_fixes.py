@@ -30,12 +30,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from hikyaku import process
 from hikyaku.checkout import ROOT
 from hikyaku.lab import Lab, down, kill, lab_id, network
 from hikyaku.lab.names import lab_directory
 from hikyaku.netns import inside
 from shell import Shell
+from slots import end_all_of
 
 CHAIN = 3  # fixes, each of which leads to the next error
 OWN_MOUNTS = ("unshare", "--mount", "--propagation", "private")
@@ -227,8 +227,7 @@ def place(veth, lab_name, program, tmp_path, short_path, number) -> Iterator[Pla
         stack.callback(down, lab)
         yield Place(stack, veth, names)
     for node in veth.topology.nodes:
-        inode = network.namespace_inode(node.netns)
-        process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
+        end_all_of(node)
         kill.bring_up(veth.topology, node, ["ctl0", "tcp0", "hk0"])
 
 

@@ -47,7 +47,8 @@ def job(lab, hikyaku, program, tmp_path) -> Iterator[Callable[..., subprocess.Po
         )
         daemon.chmod(0o755)
         shell = f'export OMPI_MCA_btl_hikyaku_port="{PORT}"; exec "$@"'
-        argv = [*BEHIND, *hikyaku, "lab", "mpirun", "--lab", lab.name]
+        behind = BEHIND if name == "hand_over" else ()
+        argv = [*behind, *hikyaku, "lab", "mpirun", "--lab", lab.name]
         argv += ["--mode", "daemon", "-np", "4"]
         argv += ["sh", "-c", shell, "sh", program(f"tests/mpi/mpi_{name}"), *options]
         tools.append(
