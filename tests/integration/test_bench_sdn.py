@@ -28,7 +28,7 @@ def call(hikyaku: list[str], *arguments: str) -> subprocess.CompletedProcess[str
     return execute([*hikyaku, "bench", "sdn", *arguments], code=None, timeout=120)
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
     file, picture = tmp_path / "b.json", tmp_path / "b.png"
     done = call(
@@ -168,7 +168,7 @@ def test_the_picture_says_whether_packets_were_sent(names, computed):
     assert ("a processor" in text) != computed
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_each_routing_of_an_allreduce_uses_its_links(lab_name, monkeypatch):
     """On real switches: the controller's rules load both spines alike, and those of the bench lead
     over the spine that they name. The program compares all results."""

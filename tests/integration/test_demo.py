@@ -23,7 +23,11 @@ SENTENCES = {
 
 @pytest.mark.parametrize(
     "name",
-    ["learn", "p2p", *(pytest.param(n, marks=pytest.mark.alone) for n in ("halo", "sdn"))],
+    [
+        *("learn", "p2p"),
+        pytest.param("halo", marks=pytest.mark.one_core),
+        pytest.param("sdn", marks=pytest.mark.alone),
+    ],
 )
 def test_a_picture_and_a_sentence(hikyaku: list[str], tmp_path: Path, name: str) -> None:
     done = execute([*hikyaku, "demo", name, "--out", str(tmp_path)], timeout=LIMIT_S)

@@ -44,7 +44,7 @@ def test_a_good_wire(hikyaku, wire):
     assert "64 bytes take " in latency["text"]
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_a_wire_that_works_one_way_only(hikyaku, wire):
     """All frames that the second side sends are lost."""
     spec = "af_packet:iface=hk0;faults=drop={rank}"
@@ -56,7 +56,7 @@ def test_a_wire_that_works_one_way_only(hikyaku, wire):
     assert "EtherTypes 0x88B5" in back["fix"]
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_udp(hikyaku, get_lab):
     """UDP sockets have no broadcast: MPI's ranks tell each other the addresses."""
     lab = get_lab(2, "udp", 1)
@@ -71,7 +71,7 @@ def test_udp(hikyaku, get_lab):
     assert "firewalls of both nodes" in silence["fix"]
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_udp_port_that_does_not_open(hikyaku, get_lab):
     done = call(hikyaku, "--lab", get_lab(2, "udp", 1).name, "-p", "udp:addr=tcp9")
     assert done.returncode == 1
