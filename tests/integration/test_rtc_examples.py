@@ -81,10 +81,10 @@ def test_many_nodes(run, backend, nodes):
     assert all(line["given_up"] == 0 for line in said.values())
 
 
-def test_keycount_on_a_bad_wire(run, monkeypatch, tmp_path):
+def test_keycount_on_a_bad_wire(run, monkeypatch, short_path):
     """With a tenth of the frames lost, doubled or late, each key is still counted once."""
     faults = "faults=drop=0.1,dup=0.1,reorder=0.1,delay=0.1,seed=7"
-    monkeypatch.setenv("HIKYAKU_RTC_ADDRESS_DPDK", f"memif:dir={tmp_path};{faults}")
+    monkeypatch.setenv("HIKYAKU_RTC_ADDRESS_DPDK", f"memif:dir={short_path};{faults}")
     said, stats = run("memif", "dpdk", 2, "keycount", "--keys", "20000")
     assert sum(line["counted"] for line in said.values()) == 40000
     assert all(line["given_up"] == 0 for line in said.values())
