@@ -335,9 +335,10 @@ static void af_xdp_after_a_kill_case(bool asks)
 		close(up[1]);
 		AWAIT(WAIT_MS, line_arrived(up[0]), pause_1ms());
 		CHECK_EQ(read(up[0], &c, 1), 1);
-		child_kill(victim);
-		/* a program is attached; otherwise this tests nothing */
+		/* a program is attached; otherwise this tests nothing. The helper may remove it
+		 * soon after the kill. */
 		shell("ip -d link show hk0 | grep -q xdp");
+		child_kill(victim);
 		line_send(peer_fd, "killed");
 	} else {
 		await("killed");
