@@ -3,9 +3,9 @@
  * libfabric/rma.c: writes to and reads of peers' memory.
  *
  * A short operation is one message there and one back, and the peer's worker carries it out
- * (worker/atomic.h). A long one is a put or a get. A put is complete when it is acknowledged. With
- * FI_DELIVERY_COMPLETE a fence follows it, whose answer tells that the bytes lie in the peer's
- * memory.
+ * (worker/atomic.h). A long one is a put or a get. A put is not answered, so the last bytes of a
+ * long write go by such a message behind it. So every write is complete when its bytes lie in the
+ * peer's memory, which is more than most applications ask for (FI_DELIVERY_COMPLETE).
  *
  * Data for the peer's completion queue follows the bytes in a message of its own. Puts and messages
  * arrive in the order of their calls.
@@ -17,9 +17,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define TAIL 8u /* bytes of a long write that go by a message */
+
 struct rma {
 	struct hk_fi_op op;
-	struct hk_atomic_op atom; /* the short operation, or the fence */
+	struct hk_atomic_op atom; /* the short operation, or the end of a write */
 	struct hk_op bulk;        /* the put or get */
 	char *copy; /* of the source, or where bytes for several pieces come; or NULL */
 	struct iovec iov[HK_FI_IOV];
@@ -67,46 +69,50 @@ static char *in_one_piece(struct rma *o, const struct fi_msg_rma *m)
 	return o->copy;
 }
 
-static int start_short(struct rma *o, const struct fi_rma_iov *at, char *bytes)
+/* Asks for @len bytes at @done of the operation, by one message. Its answer comes when the peer has
+ * carried it out, or says that it may not. */
+static int start_message(struct rma *o, uint8_t kind, const struct fi_rma_iov *at, char *bytes,
+			 size_t done, size_t len)
 {
 	const struct hk_wire_atomic ask = {
-		.op = o->op.flags & FI_READ ? HK_ATOMIC_READ : HK_ATOMIC_WRITE,
+		.op = kind,
 		.region = (uint32_t)at->key,
-		.len = (uint32_t)o->len,
-		.offset = at->addr,
+		.len = (uint32_t)len,
+		/* no region reaches so far: the peer refuses it, whatever the sum is */
+		.offset = at->addr > UINT64_MAX - o->len ? UINT64_MAX : at->addr + done,
 	};
 
-	o->waits = 1;
-	return hk_worker_atomic(o->op.ep->domain->worker, o->op.peer, &o->atom, &ask, bytes,
+	o->waits++;
+	return hk_worker_atomic(o->op.ep->domain->worker, o->op.peer, &o->atom, &ask, bytes + done,
 				on_done, o);
 }
 
 static int start_fence(struct rma *o)
 {
 	const struct hk_wire_atomic fence = {.op = HK_ATOMIC_FENCE};
-	int rc;
 
 	o->waits++;
-	rc = hk_worker_atomic(o->op.ep->domain->worker, o->op.peer, &o->atom, &fence, NULL, on_done,
-			      o);
-	o->waits -= rc != 0;
-	return rc;
+	return hk_worker_atomic(o->op.ep->domain->worker, o->op.peer, &o->atom, &fence, NULL,
+				on_done, o);
 }
 
 static int start_long(struct rma *o, const struct fi_rma_iov *at, char *bytes)
 {
 	struct hk_worker *w = o->op.ep->domain->worker;
 	uint32_t region = (uint32_t)at->key;
+	size_t most = o->len - TAIL;
 	int rc;
 
 	o->waits = 1;
 	if (o->op.flags & FI_READ)
 		return hk_worker_get(w, o->op.peer, &o->bulk, bytes, o->len, region, at->addr,
 				     on_done, o);
-	rc = hk_worker_put(w, o->op.peer, &o->bulk, bytes, o->len, region, at->addr, on_done, o);
-	if (rc == 0 && o->op.flags & FI_DELIVERY_COMPLETE)
-		(void)start_fence(o); /* that fails only if the put does */
-	return rc;
+	rc = hk_worker_put(w, o->op.peer, &o->bulk, bytes, most, region, at->addr, on_done, o);
+	if (rc)
+		return rc;
+	if (start_message(o, HK_ATOMIC_WRITE, at, bytes, most, TAIL) != 0)
+		o->waits--; /* the connection has ended, so the put ends with an error */
+	return 0;
 }
 
 /* Our own memory, without the network. */
@@ -141,6 +147,7 @@ static void tell_data(const struct hk_fi_op *op, const struct hk_fi_address *to,
 static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m, size_t len)
 {
 	struct hk_fi_domain *d = op->ep->domain;
+	bool reads = op->flags & FI_READ;
 	struct rma *o;
 	char *bytes;
 	int rc;
@@ -158,8 +165,10 @@ static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m, size_t l
 	else if (len == 0)
 		rc = start_fence(o);
 	else
-		rc = len <= hk_worker_atomic_max(d->worker) ? start_short(o, m->rma_iov, bytes)
-							    : start_long(o, m->rma_iov, bytes);
+		rc = len > hk_worker_atomic_max(d->worker)
+			     ? start_long(o, m->rma_iov, bytes)
+			     : start_message(o, reads ? HK_ATOMIC_READ : HK_ATOMIC_WRITE,
+					     m->rma_iov, bytes, 0, len);
 	if (rc == 0)
 		op->ep->under_way++;
 	else

@@ -153,13 +153,18 @@ TEST(ones_own_memory)
 	ends_close(&e);
 }
 
-static void refused(struct ends *e, uint64_t at, uint64_t key, bool write)
+static void refused_of(struct ends *e, size_t len, uint64_t at, uint64_t key, bool write)
 {
 	if (write)
-		FI_OK(fi_write(e->a.ep, own, 100, NULL, e->a.peer, at, key, NULL));
+		FI_OK(fi_write(e->a.ep, own, len, NULL, e->a.peer, at, key, NULL));
 	else
-		FI_OK(fi_read(e->a.ep, own, 100, NULL, e->a.peer, at, key, NULL));
+		FI_OK(fi_read(e->a.ep, own, len, NULL, e->a.peer, at, key, NULL));
 	CHECK_EQ(ends_wait_error(e, &e->a).err, FI_EACCES);
+}
+
+static void refused(struct ends *e, uint64_t at, uint64_t key, bool write)
+{
+	refused_of(e, 100, at, key, write);
 }
 
 TEST(what_the_owner_does_not_permit)
@@ -179,6 +184,11 @@ TEST(what_the_owner_does_not_permit)
 	refused(&e, 901, writes.key, true);
 	refused(&e, UINT64_MAX, reads.key, false);
 	refused(&e, 0, 0x12345678, true);
+	refused_of(&e, LARGE, 0, reads.key, true);
+	refused_of(&e, LARGE, 0, writes.key, true);
+	refused_of(&e, LARGE, 0, writes.key, false);
+	/* the sum of offset and length is a small one */
+	refused_of(&e, LARGE, UINT64_MAX - LARGE + 9, writes.key, true);
 	CHECK_EQ(fi_write(e.a.ep, own, 1, NULL, e.a.peer, 0, UINT64_C(1) << 40, NULL), -FI_EINVAL);
 	FI_OK(fi_close(&reads.mr->fid));
 	refused(&e, 0, reads.key, false); /* it is gone */
