@@ -23,8 +23,14 @@
 
 static int check_ep(const struct fi_ep_attr *ep)
 {
-	if (ep->type != FI_EP_UNSPEC && ep->type != FI_EP_RDM)
-		REFUSE("endpoint type %d, and this provider has FI_EP_RDM alone", ep->type);
+	/* libfabric's providers that stand on others ask so for whoever has it */
+	if (ep->type != FI_EP_UNSPEC && ep->type != FI_EP_RDM) {
+		hk_fi_say(FI_LOG_INFO,
+			  "not usable: the program asks for endpoints of type %s, and this "
+			  "provider has FI_EP_RDM alone",
+			  hk_fi_text(&ep->type, FI_TYPE_EP_TYPE));
+		return -FI_ENODATA;
+	}
 	if (ep->protocol != FI_PROTO_UNSPEC && ep->protocol != FI_PROV_SPECIFIC)
 		REFUSE("another protocol, %u", ep->protocol);
 	if (ep->tx_ctx_cnt > 1 || ep->rx_ctx_cnt > 1)
@@ -45,7 +51,7 @@ static int check_domain(const struct fi_domain_attr *d)
 	if (d->mr_key_size > 8)
 		REFUSE("keys of %zu bytes, and this provider has 8", d->mr_key_size);
 	if (d->caps & ~(FI_LOCAL_COMM | FI_REMOTE_COMM))
-		REFUSE("domain capabilities %#lx", (unsigned long)d->caps);
+		REFUSE("domain capabilities %s", hk_fi_text(&d->caps, FI_TYPE_CAPS));
 	if (d->auth_key_size)
 		REFUSE("authorization keys, which this provider lacks; see FI_HIKYAKU_PROTECTION");
 	return 0;
@@ -54,14 +60,16 @@ static int check_domain(const struct fi_domain_attr *d)
 /* Transmit and receive attributes have these in common. */
 static int check_way(const char *way, uint64_t caps, uint64_t flags, uint64_t order, size_t pieces)
 {
-	if (caps & ~HK_FI_CAPS)
-		REFUSE("%s capabilities %#lx", way, (unsigned long)(caps & ~HK_FI_CAPS));
-	if (flags & ~HK_FI_OP_FLAGS)
-		REFUSE("%s flags %#lx", way, (unsigned long)(flags & ~HK_FI_OP_FLAGS));
+	uint64_t lacking = caps & ~HK_FI_CAPS, unknown = flags & ~HK_FI_OP_FLAGS;
+
+	if (lacking)
+		REFUSE("%s capabilities %s", way, hk_fi_text(&lacking, FI_TYPE_CAPS));
+	if (unknown)
+		REFUSE("%s flags %s", way, hk_fi_text(&unknown, FI_TYPE_OP_FLAGS));
 	if (order & ~HK_FI_ORDER)
-		REFUSE("message order %#lx, and this provider orders sends after sends, and atomic "
+		REFUSE("message order %s, and this provider orders sends after sends, and atomic "
 		       "operations",
-		       (unsigned long)order);
+		       hk_fi_text(&order, FI_TYPE_MSG_ORDER));
 	if (pieces > HK_FI_IOV)
 		REFUSE("buffers of %zu pieces, and this provider takes %d", pieces, HK_FI_IOV);
 	return 0;
@@ -88,10 +96,12 @@ static bool rma_is_possible(const struct fi_info *h, uint32_t version)
 
 int hk_fi_check(const struct fi_info *h)
 {
+	uint64_t lacking = h->caps & ~HK_FI_CAPS;
 	int rc = 0;
 
-	if (h->caps & ~HK_FI_CAPS)
-		REFUSE("capabilities %#lx", (unsigned long)(h->caps & ~HK_FI_CAPS));
+	if (lacking)
+		REFUSE("capabilities %s, which this provider lacks",
+		       hk_fi_text(&lacking, FI_TYPE_CAPS));
 	if (h->addr_format != FI_FORMAT_UNSPEC && h->addr_format != FI_PROV_SPECIFIC)
 		REFUSE("addresses of another format, %u", h->addr_format);
 	if (h->fabric_attr && h->fabric_attr->name && strcmp(h->fabric_attr->name, "hikyaku") != 0)

@@ -82,22 +82,27 @@ static int find_libfabric(void)
 	*(void **)&f->param_get = dlsym(lib, "fi_param_get");
 	*(void **)&f->log_enabled = dlsym(lib, "fi_log_enabled");
 	*(void **)&f->log = dlsym(lib, "fi_log");
+	*(void **)&f->tostr = dlsym(lib, "fi_tostr");
 	return f->version && f->dupinfo && f->freeinfo && f->param_define && f->param_get ? 0 : -1;
 }
 
-void hk_fi_warn(const char *format, ...)
+void hk_fi_say(enum fi_log_level level, const char *format, ...)
 {
 	const struct hk_fi_libfabric *f = &hk_fi_libfabric;
 	char line[700];
 	va_list ap;
 
-	if (!f->log || !f->log_enabled ||
-	    !f->log_enabled(&hk_fi_provider, FI_LOG_WARN, FI_LOG_CORE))
+	if (!f->log || !f->log_enabled || !f->log_enabled(&hk_fi_provider, level, FI_LOG_CORE))
 		return;
 	va_start(ap, format);
 	vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
-	f->log(&hk_fi_provider, FI_LOG_WARN, FI_LOG_CORE, "hikyaku", 0, "%s\n", line);
+	f->log(&hk_fi_provider, level, FI_LOG_CORE, "hikyaku", 0, "%s\n", line);
+}
+
+const char *hk_fi_text(const void *value, enum fi_type type)
+{
+	return hk_fi_libfabric.tostr ? hk_fi_libfabric.tostr(value, type) : "some";
 }
 
 struct fi_provider hk_fi_provider = {

@@ -75,6 +75,7 @@ struct hk_fi_libfabric {
 	int (*log_enabled)(const struct fi_provider *, enum fi_log_level, enum fi_log_subsys);
 	void (*log)(const struct fi_provider *, enum fi_log_level, enum fi_log_subsys, const char *,
 		    int, const char *, ...);
+	char *(*tostr)(const void *, enum fi_type);
 };
 extern struct hk_fi_libfabric hk_fi_libfabric;
 
@@ -86,8 +87,13 @@ struct hk_fi_params {
 };
 extern struct hk_fi_params hk_fi_params;
 
-/* A line to the user: with FI_LOG_LEVEL=warn or above. */
-__attribute__((format(printf, 1, 2))) void hk_fi_warn(const char *format, ...);
+/* A line to the user, with FI_LOG_LEVEL at @level or above. */
+__attribute__((format(printf, 2, 3))) void hk_fi_say(enum fi_log_level level, const char *format,
+						     ...);
+#define hk_fi_warn(...) hk_fi_say(FI_LOG_WARN, __VA_ARGS__)
+
+/* The names of flags, for such a line; valid until the next call. */
+const char *hk_fi_text(const void *value, enum fi_type type);
 
 int hk_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		  const struct fi_info *hints, struct fi_info **info);
