@@ -23,7 +23,7 @@
 
 static int check_ep(const struct fi_ep_attr *ep)
 {
-	/* libfabric's providers that stand on others ask so for whoever has it */
+	/* libfabric's providers that stand on others ask all for it */
 	if (ep->type != FI_EP_UNSPEC && ep->type != FI_EP_RDM) {
 		hk_fi_say(FI_LOG_INFO,
 			  "not usable: the program asks for endpoints of type %s, and this "

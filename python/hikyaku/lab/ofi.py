@@ -4,6 +4,8 @@
 The environment of the launcher reaches all ranks, since agent.sh starts the nodes in place of ssh.
 """
 
+from collections.abc import Mapping
+
 from .. import mpi
 from ..errors import HikyakuError
 from ..ofi import mpich_settings, provider_settings
@@ -39,7 +41,9 @@ def _of_mpi(name: str, provider: str) -> dict[str, str]:
         if provider == "tcp":  # which it takes if it finds no other one, and not by its name
             return its | {"FI_PROVIDER_PATH": own}
         path = f"{provider_settings()['FI_PROVIDER_PATH']}:{own}"
-        return its | {"FI_PROVIDER_PATH": path, "I_MPI_OFI_PROVIDER": provider}
+        # MPI_Put crashes where a provider chooses the keys, and offsets are the addresses
+        windows = {"MPIR_CVAR_CH4_OFI_ENABLE_RMA": "0"}
+        return its | windows | {"FI_PROVIDER_PATH": path, "I_MPI_OFI_PROVIDER": provider}
     # libfabric 1.17 has its tcp below a provider for connections
     connected = name == mpi.OPENMPI and provider == "tcp"
     return provider_settings() | {
@@ -52,12 +56,22 @@ def _of_mpi(name: str, provider: str) -> dict[str, str]:
 
 
 def settings(
-    given: dict[str, str], name: str, port: str, *, tcp: bool, shared: bool
+    ours: dict[str, str],
+    user: Mapping[str, str],
+    name: str,
+    port: str,
+    *,
+    tcp: bool,
+    shared: bool,
 ) -> dict[str, str]:
-    """@given, the lab's, for MPI @name. @port: the port spec of every rank. @tcp: by libfabric's
-    own provider, on the lab's TCP wire. @shared: ranks share cores."""
-    kept = {key: value for key, value in given.items() if key not in _OF_THE_BTL}
+    """@ours, the lab's, for MPI @name. @user: the user's environment. @port: the port spec of every
+    rank. @tcp: by libfabric's own provider, on the lab's TCP wire. @shared: ranks share cores."""
+    kept = {key: value for key, value in ours.items() if key not in _OF_THE_BTL}
     if tcp:
         return kept | _of_mpi(name, "tcp") | {"FI_TCP_IFACE": "tcp0"}
-    ours = {"FI_HIKYAKU_PORT": port, "FI_HIKYAKU_YIELD": str(int(shared))}
-    return kept | _of_mpi(name, "hikyaku") | ours
+    provider = {"FI_HIKYAKU_PORT": port, "FI_HIKYAKU_YIELD": str(int(shared))}
+    if shared and "FI_HIKYAKU_PEER_TIMEOUT_MS" not in user:
+        # Their launchers start each node, or each rank, in a session of its own. Linux 6.18 can
+        # keep a session off a core for half a minute: ranks would declare each other dead.
+        provider["FI_HIKYAKU_PEER_TIMEOUT_MS"] = "120000"
+    return kept | _of_mpi(name, "hikyaku") | provider

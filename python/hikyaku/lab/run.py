@@ -256,7 +256,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
         if job.mpi:
             port = given.get("FI_HIKYAKU_PORT") or port_spec(topology, run_dir, job.mode)
             shared = ours["OMPI_MCA_mpi_yield_when_idle"] == "1"
-            ours = ofi.settings(ours, job.mpi, port, tcp=job.tcp, shared=shared)
+            ours = ofi.settings(ours, given, job.mpi, port, tcp=job.tcp, shared=shared)
         cores = topology.cpus(one_core=job.one_core)[first]
         start = time.monotonic()
         late, hung = False, None
