@@ -10,7 +10,7 @@
 
 struct hk_fi_fabric {
 	struct fid_fabric fid;
-	int domains; /* that are open */
+	int objects; /* domains and event queues that are open */
 };
 
 #define IDLE_POLLS 100 /* some microseconds: a reply comes sooner where the peer has a core */
@@ -48,7 +48,7 @@ static int domain_close(struct fid *fid)
 
 	if (d->objects)
 		return -FI_EBUSY;
-	d->fabric->domains--;
+	hk_fi_fabric_count(&d->fabric->fid, -1);
 	destroy(d);
 	return 0;
 }
@@ -136,18 +136,25 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 		return rc; /* FI_E… of these are the codes of errno */
 	}
 	hk_fi_handlers(d);
-	d->fabric->domains++;
+	hk_fi_fabric_count(&d->fabric->fid, 1);
 	*domain = &d->fid;
 	return 0;
 }
 
 /* ---- fabrics --------------------------------------------------------------------------------- */
 
+void hk_fi_fabric_count(struct fid_fabric *fabric, int change)
+{
+	struct hk_fi_fabric *f = container_of(fabric, struct hk_fi_fabric, fid);
+
+	__atomic_add_fetch(&f->objects, change, __ATOMIC_RELAXED);
+}
+
 static int fabric_close(struct fid *fid)
 {
 	struct hk_fi_fabric *f = container_of(fid, struct hk_fi_fabric, fid.fid);
 
-	if (f->domains)
+	if (f->objects)
 		return -FI_EBUSY;
 	free(f);
 	return 0;
@@ -159,7 +166,7 @@ static struct fi_ops_fabric fabric_ops = {
 	.size = sizeof(fabric_ops),
 	.domain = domain_open,
 	.passive_ep = hk_fi_no_passive,
-	.eq_open = hk_fi_no_eq,
+	.eq_open = hk_fi_eq_open,
 	.wait_open = hk_fi_no_wait_set,
 	.trywait = hk_fi_trywait,
 };

@@ -104,6 +104,8 @@ static int bind_ep(struct fid *fid, struct fid *other, uint64_t flags)
 		rc = bind_cq(ep, container_of(other, struct hk_fi_cq, fid.fid), flags);
 	else if (other->fclass == FI_CLASS_CNTR)
 		rc = bind_cntr(ep, container_of(other, struct hk_fi_cntr, fid.fid), flags);
+	else if (other->fclass == FI_CLASS_EQ)
+		rc = 0; /* an endpoint without connections has no events */
 	hk_fi_unlock(ep->domain);
 	return rc;
 }

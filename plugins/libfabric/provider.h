@@ -251,6 +251,16 @@ static inline uint32_t hk_fi_source(uint32_t peer, uint8_t number)
 	return peer << 8 | number;
 }
 
+/* ---- fabrics (domain.c) and their event queues (eq.c) ------------------------------------------
+ */
+
+/* Counts the objects of a fabric, which does not close while there are some. */
+void hk_fi_fabric_count(struct fid_fabric *fabric, int change);
+int hk_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+		  void *context);
+/* May the application sleep? 0, or -FI_EAGAIN: there is an event. */
+int hk_fi_eq_trywait(struct fid *eq);
+
 /* ---- domains (domain.c) --------------------------------------------------------------------- */
 
 /* Opens the worker of @d, by the parameters. */

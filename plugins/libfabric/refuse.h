@@ -29,7 +29,6 @@ HK_FI_LACKS(ops, struct fid *fid, const char *name, uint64_t flags, void **ops, 
 
 /* of fabrics and domains */
 HK_FI_LACKS(passive, struct fid_fabric *f, struct fi_info *i, struct fid_pep **p, void *context)
-HK_FI_LACKS(eq, struct fid_fabric *f, struct fi_eq_attr *attr, struct fid_eq **eq, void *context)
 HK_FI_LACKS(wait_set, struct fid_fabric *f, struct fi_wait_attr *attr, struct fid_wait **wait)
 HK_FI_LACKS(scalable, struct fid_domain *d, struct fi_info *i, struct fid_ep **ep, void *context)
 HK_FI_LACKS(poll_set, struct fid_domain *d, struct fi_poll_attr *attr, struct fid_poll **set)

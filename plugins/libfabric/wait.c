@@ -176,6 +176,7 @@ int hk_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 
 		rc = fids[i]->fclass == FI_CLASS_CQ     ? hk_fi_wait_arm(cq->domain, &cq->wait)
 		     : fids[i]->fclass == FI_CLASS_CNTR ? hk_fi_wait_arm(c->domain, &c->wait)
+		     : fids[i]->fclass == FI_CLASS_EQ   ? hk_fi_eq_trywait(fids[i])
 							: -FI_EINVAL;
 	}
 	return rc;

@@ -5,6 +5,7 @@
  */
 #include "ends.h"
 
+#include <poll.h>
 #include <string.h>
 
 static char from[200000], to[200000];
@@ -142,8 +143,6 @@ TEST(an_endpoint_works_once_it_is_enabled)
 {
 	struct end e;
 	struct fid_ep *ep;
-	struct fid_eq *eq;
-	struct fi_eq_attr eq_attr = {0};
 	fi_addr_t any = 0;
 
 	end_open(&e, 0, 0);
@@ -159,7 +158,50 @@ TEST(an_endpoint_works_once_it_is_enabled)
 	FI_OK(fi_enable(ep));
 	CHECK_EQ(fi_ep_bind(ep, &e.cq->fid, FI_RECV), -FI_EOPBADSTATE);
 	FI_OK(fi_close(&ep->fid));
-	CHECK_EQ(fi_eq_open(e.fabric, &eq_attr, &eq, NULL), -FI_ENOSYS);
+	end_close(&e);
+}
+
+/* It has the events that the application writes. */
+TEST(an_event_queue)
+{
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_FD};
+	struct fid_ep *ep;
+	struct fid_eq *eq;
+	struct end e;
+	char got[8] = "";
+	uint32_t kind = 0;
+	int fd;
+
+	end_open(&e, 0, 0);
+	FI_OK(fi_eq_open(e.fabric, &attr, &eq, NULL));
+	FI_OK(fi_endpoint(e.domain, e.info, &ep, NULL));
+	FI_OK(fi_ep_bind(ep, &eq->fid, 0));
+	FI_OK(fi_close(&ep->fid));
+	FI_OK(fi_control(&eq->fid, FI_GETWAIT, &fd));
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+	CHECK_EQ(fi_eq_read(eq, &kind, got, sizeof(got), 0), -FI_EAGAIN);
+	CHECK_EQ(fi_eq_sread(eq, &kind, got, sizeof(got), 1, 0), -FI_EAGAIN);
+	struct fid *fids[] = {&eq->fid};
+
+	FI_OK(fi_trywait(e.fabric, fids, 1));
+	CHECK_EQ(poll(&readable, 1, 0), 0);
+	CHECK_EQ(fi_eq_write(eq, 7, "one", 4, 0), 4);
+	CHECK_EQ(fi_trywait(e.fabric, fids, 1), -FI_EAGAIN);
+	CHECK_EQ(fi_eq_write(eq, 8, "second", 7, 0), 7);
+	CHECK_EQ(poll(&readable, 1, 0), 1);
+	CHECK_EQ(fi_eq_read(eq, &kind, got, 3, 0), -FI_ETOOSMALL);
+	CHECK_EQ(fi_eq_read(eq, &kind, got, sizeof(got), FI_PEEK), 4);
+	CHECK_EQ(fi_eq_sread(eq, &kind, got, sizeof(got), -1, 0), 4);
+	CHECK(kind == 7 && strcmp(got, "one") == 0);
+	CHECK_EQ(fi_eq_read(eq, &kind, got, sizeof(got), 0), 7);
+	CHECK(kind == 8 && strcmp(got, "second") == 0);
+	CHECK_EQ(poll(&readable, 1, 0), 0);
+	CHECK_EQ(fi_eq_write(eq, 9, "unread", 7, 0), 7);
+	CHECK_EQ(fi_close(&e.fabric->fid), -FI_EBUSY);
+	FI_OK(fi_close(&eq->fid));
+	attr.wait_obj = FI_WAIT_MUTEX_COND;
+	CHECK_EQ(fi_eq_open(e.fabric, &attr, &eq, NULL), -FI_ENOSYS);
 	end_close(&e);
 }
 
