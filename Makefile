@@ -7,6 +7,7 @@
 #   make check      every test and linter
 #   make check-debian13   builds and tests on Debian 13, in a root directory (build-debian13)
 #   make check-deb  installs the packages of `make deb` in a clean Debian, and tries them
+#   make check-fabtests DIR=...  libfabric's own tests over the provider; DIR has the programs
 #   make mutate     wrong lines in engine and codec that no test notices; ARGS="--sample 100"
 #   make sim-ns3    our engine beside TCP in ns-3 (tools/sim-ns3), a table in out/
 #   make deb        Debian packages in build/deb, for the release of Debian that runs it
@@ -28,7 +29,7 @@ JOBS ?= $(shell nproc)
 
 # A misspelt variable would be ignored: `make install PREFX=/opt` would write to /usr/local. The
 # compiler's variables reach meson by the environment.
-VARIABLES := BUILD PYTHON PREFIX DESTDIR ARGS JOBS
+VARIABLES := BUILD PYTHON PREFIX DESTDIR ARGS DIR JOBS
 COMPILERS := CC CXX FC CFLAGS CXXFLAGS FFLAGS LDFLAGS PKG_CONFIG_PATH
 GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v)))
 UNKNOWN := $(filter-out $(VARIABLES) $(COMPILERS) MAKE%,$(GIVEN))
@@ -41,7 +42,7 @@ export HIKYAKU_BUILD = $(BUILD)
 PIP = -m pip install --quiet --disable-pip-version-check --require-hashes
 
 .PHONY: all deps deps-check build install uninstall deb demo quick check check-debian13 check-deb \
-	mutate sim-ns3 docs format clean distclean help
+	check-fabtests mutate sim-ns3 docs format clean distclean help
 .DELETE_ON_ERROR:
 
 all: .venv/.complete build
@@ -125,6 +126,9 @@ check-deb: deb
 	scripts/try-deb bookworm $(BUILD)/deb build-debian12-clean
 	[ ! -d build-debian13/hikyaku/build/deb ] || \
 		scripts/try-deb trixie build-debian13/hikyaku/build/deb build-debian13-clean
+
+check-fabtests: all
+	.venv/bin/python scripts/fabtests.py $(DIR) $(ARGS)
 
 mutate: deps
 	$(PYTHON) scripts/mutate.py --build $(BUILD)-mutate $(ARGS)
