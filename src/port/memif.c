@@ -194,6 +194,17 @@ int hk_port_wire_set_check(const char *set_spec, struct hk_error *err)
 	return rc ? rc : check_dir(s.text, s.dir, err);
 }
 
+/* Does @path fit in @room bytes, as that of a socket? */
+static int check_path(const char *set_spec, const char *path, size_t room, struct hk_error *err)
+{
+	if (strlen(path) < room)
+		return 0;
+	return hk_error_set(err, -ENAMETOOLONG,
+			    "port %s: the path of a socket may have %zu characters, and "
+			    "%s has more; fix: use a directory with a shorter name",
+			    set_spec, room - 1, path);
+}
+
 int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_t peer, char *out,
 		      size_t out_len, bool *is_server, struct hk_error *err)
 {
@@ -211,11 +222,9 @@ int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_
 
 	char path[256], options[64] = "";
 	snprintf(path, sizeof(path), "%s/%08x-%u-%u.sock", s.dir, key, low, high);
-	if (strlen(path) >= sizeof(s.socket))
-		return hk_error_set(err, -ENAMETOOLONG,
-				    "port %s: the path of a socket may have %zu characters, and "
-				    "%s has more; fix: use a directory with a shorter name",
-				    set_spec, sizeof(s.socket) - 1, path);
+	rc = check_path(set_spec, path, sizeof(s.socket), err);
+	if (rc)
+		return rc;
 	if (s.frame)
 		snprintf(options, sizeof(options), ",frame=%u", s.frame);
 	if (s.ring)
@@ -244,13 +253,12 @@ int hk_port_wire_call_path(const char *set_spec, uint32_t key, uint32_t self, ch
 		return hk_error_set(err, -EINVAL,
 				    "port %s is not a set of wires; fix: give memif:dir=DIRECTORY",
 				    set_spec);
-	int n = snprintf(out, len, "%s/%08x-%u.call", s.dir, key, self);
-	if (n < 0 || (size_t)n >= len)
-		return hk_error_set(err, -ENAMETOOLONG,
-				    "port %s: the path of a socket may have %zu characters; fix: "
-				    "use a directory with a shorter name",
-				    set_spec, len - 1);
-	return 0;
+	char path[256];
+	snprintf(path, sizeof(path), "%s/%08x-%u.call", s.dir, key, self);
+	rc = check_path(set_spec, path, len, err);
+	if (rc == 0)
+		strcpy(out, path);
+	return rc;
 }
 
 bool hk_port_wire_is_served(const char *spec)
