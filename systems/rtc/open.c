@@ -71,9 +71,10 @@ static const char key_mark[] = {
 
 static enum hk_rtc_protection protection_of(const char *mark)
 {
-	return *mark == '+'   ? HK_RTC_PROTECTION_AUTH
-	       : *mark == '*' ? HK_RTC_PROTECTION_SEAL
-			      : HK_RTC_PROTECTION_OFF;
+	for (unsigned i = HK_RTC_PROTECTION_AUTH; i < HK_ARRAY_LEN(key_mark); i++)
+		if (*mark == key_mark[i])
+			return (enum hk_rtc_protection)i;
+	return HK_RTC_PROTECTION_OFF;
 }
 
 static int write_entry(const struct opening *o, char entry[HK_RTC_ENTRY_MAX], struct hk_error *err)
