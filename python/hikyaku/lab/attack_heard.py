@@ -25,7 +25,6 @@ from ..netns import inside
 from . import Lab, network
 from .attack import ETHERTYPE, IFACE, mac_of
 
-KINDS = ("replay", "reflect", "forge")
 FRAMES = 2000  # that are heard
 FORGED = 4  # of each
 LIMIT_S = 30.0  # until the victim gets a frame
@@ -128,7 +127,7 @@ def _heard(tap: _Tap, kind: str) -> Iterator[bytes]:
 
 
 def attack(lab: Lab, attacker: str, victim: str, kind: str) -> Result:
-    """Sends what @kind, one of KINDS, makes of the frames to @victim."""
+    """Sends what @kind, replay, reflect or forge, makes of the frames to @victim."""
     draw = random.Random(1)
     heard: Counter[str] = Counter()
     sent = 0

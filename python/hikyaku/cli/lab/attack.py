@@ -9,7 +9,7 @@ import click
 from ..options import json_flag
 from .common import lab_option
 
-HEARD = ("replay", "reflect", "forge")  # attack_heard.KINDS
+HEARD = ("replay", "reflect", "forge")  # kinds of attack_heard.attack
 RTC = ("rtc-forge", "rtc-replay", "rtc-leave")  # kinds of attack_rtc.Attacks
 SDN = ("claim", "lldp", "switch", "idle", "rebind")  # methods of attack_sdn.Attacks
 
@@ -70,16 +70,17 @@ def lab_attack(attacker: str, victim: str, kind: str, name: str, as_json: bool) 
         )
 
 
+def _show(result: object, text: str, as_json: bool) -> None:
+    click.echo(json.dumps(asdict(result)) if as_json else text)
+
+
 def _attack_heard(kind: str, attacker: str, victim: str, name: str, as_json: bool) -> None:
     from ...lab import Lab
     from ...lab.attack_heard import attack
 
     result = attack(Lab.find(name), attacker, victim, kind)
-    if as_json:
-        click.echo(json.dumps(asdict(result)))
-    else:
-        heard = ", ".join(f"{n} {what}" for what, n in sorted(result.heard.items()))
-        click.echo(f"heard {heard}; {result.frames} frames sent")
+    heard = ", ".join(f"{n} {what}" for what, n in sorted(result.heard.items()))
+    _show(result, f"heard {heard}; {result.frames} frames sent", as_json)
 
 
 def _attack_rtc(kind: str, attacker: str, victim: str, name: str, as_json: bool) -> None:
@@ -87,10 +88,7 @@ def _attack_rtc(kind: str, attacker: str, victim: str, name: str, as_json: bool)
     from ...lab.attack_rtc import Attacks
 
     result = Attacks(Lab.find(name), attacker, victim).run(kind)
-    if as_json:
-        click.echo(json.dumps(asdict(result)))
-    else:
-        click.echo(f"{result.frames} frames sent to {victim}: {result.answers} answers")
+    _show(result, f"{result.frames} frames sent to {victim}: {result.answers} answers", as_json)
 
 
 def _attack_controller(kind: str, attacker: str, victim: str, name: str, as_json: bool) -> None:
@@ -98,7 +96,5 @@ def _attack_controller(kind: str, attacker: str, victim: str, name: str, as_json
     from ...lab.attack_sdn import Attacks
 
     result = Attacks(Lab.find(name), attacker, victim).run(kind)
-    if as_json:
-        click.echo(json.dumps(asdict(result)))
-    else:
-        click.echo(f"the attack {'succeeded' if result.succeeded else 'failed'}: {result.got}")
+    ended = "succeeded" if result.succeeded else "failed"
+    _show(result, f"the attack {ended}: {result.got}", as_json)
