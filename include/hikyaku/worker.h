@@ -39,8 +39,8 @@
  * Threads. One application thread at a time may call a worker; several threads lock around it. The
  * progress thread (hk_worker_progress_thread_start()) excludes itself. It acknowledges and stores
  * what arrives while the application does not poll, and it never calls a handler. Handlers and the
- * callbacks `lost` and `path_down` run inside hk_worker_progress(), on its caller's thread. They
- * may send.
+ * callbacks `lost` and `path_down` run inside hk_worker_progress(), on its caller's thread, the
+ * callbacks also inside hk_worker_report_lost(). They may send.
  *
  * Errors. Calls return 0 or a negative errno, and fill in the struct hk_error if there is one.
  */
@@ -285,6 +285,10 @@ void hk_worker_set_am(struct hk_worker *w, uint8_t am, hk_am_fn fn, void *arg);
 /* Receives, delivers, acknowledges, resends. Returns 0 if there was nothing to do: no frame, no
  * stored message, no completion. */
 unsigned hk_worker_progress(struct hk_worker *w);
+
+/* Calls `lost` and `path_down` for what has ended and was not reported yet. For an application
+ * whose call was answered by -ENOTCONN: the progress thread may have learnt why. */
+void hk_worker_report_lost(struct hk_worker *w);
 
 /* Starts the progress thread. If nobody has called hk_worker_progress() for @idle_us, the thread
  * polls the ports every @period_us. It ends with the worker. -ENOSYS: the kernel lacks

@@ -350,3 +350,10 @@ void hk_peers_report(struct hk_worker *w)
 	if (HK_UNLIKELY(hk_peers_listed(w, HK_LIST_PATHS)))
 		hk_paths_report(w);
 }
+
+void hk_worker_report_lost(struct hk_worker *w)
+{
+	hk_biased_enter(&w->lock);
+	hk_peers_report(w);
+	hk_biased_leave(&w->lock);
+}

@@ -9,6 +9,8 @@
 #include "common.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -398,10 +400,26 @@ const char *hkt_until(void)
 	return given ? hkt_opt.mode + strlen(UNTIL) : NULL;
 }
 
+/* Makes FILE.begun. */
+static void tell_begun(const char *file)
+{
+	char name[PATH_MAX];
+	snprintf(name, sizeof name, "%s.begun", file);
+	int fd = open(name, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		hkt_fail("cannot make %s: %s", name, strerror(errno));
+	close(fd);
+}
+
 bool hkt_is_there(const char *file)
 {
+	static bool begun;
 	int there = hkt_rank == 0 && access(file, F_OK) == 0;
 
+	if (hkt_rank == 0 && !begun)
+		tell_begun(file);
+	begun = true;
 	hkt_at("a round, until %s exists", file);
 	MPI_Bcast(&there, 1, MPI_INT, 0, MPI_COMM_WORLD);
 	return there;

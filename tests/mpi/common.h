@@ -132,7 +132,10 @@ void hkt_compute(unsigned ms);
 /* FILE of --mode until:FILE, or NULL: the program goes on until FILE exists. */
 const char *hkt_until(void);
 
-/* Whether rank 0 sees @file; all ranks call it, and get the same answer. */
+/*
+ * Whether rank 0 sees @file; all ranks call it, and get the same answer. The first call, which is
+ * after a round of the program, makes FILE.begun: the ranks have talked to each other.
+ */
 bool hkt_is_there(const char *file);
 
 #endif

@@ -236,6 +236,10 @@ int hk_btl_add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 int hk_btl_del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
 		     hk_endpoint **endpoints);
 void hk_btl_lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, const char *text);
+/* Translates @rc, a worker call's negative errno, for ob1. The caller holds the lock. If the peer
+ * is lost, the reason is printed first, which ends the job: ob1 would end it with an error that
+ * names none. */
+int hk_btl_refused(int rc);
 
 /* ---- wires.c */
 void hk_btl_open_txqs(struct hk_candidate *list, size_t n);

@@ -301,3 +301,13 @@ void hk_btl_lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, const c
 	else
 		hk_btl_error("%s", text);
 }
+
+int hk_btl_refused(int rc)
+{
+	if (rc == -ENOBUFS)
+		return OPAL_ERR_OUT_OF_RESOURCE;
+	if (rc != -ENOTCONN)
+		return OPAL_ERR_BAD_PARAM;
+	hk_worker_report_lost(hk_btl.worker); /* the progress thread may have learnt of it */
+	return OPAL_ERR_UNREACH;
+}

@@ -136,11 +136,12 @@ static int start(hk_onesided *o, const struct hk_wire_atomic *w, void *data)
 	hk_btl_lock();
 	int rc = hk_worker_atomic(hk_btl.worker, o->ep->peer, &o->atom, w, data, on_done, o);
 
+	if (HK_UNLIKELY(rc != 0)) {
+		opal_free_list_return(&hk_btl.onesided, &o->super);
+		rc = hk_btl_refused(rc);
+	}
 	hk_btl_unlock();
-	if (HK_LIKELY(rc == 0))
-		return OPAL_SUCCESS;
-	opal_free_list_return(&hk_btl.onesided, &o->super);
-	return rc == -ENOTCONN ? OPAL_ERR_UNREACH : OPAL_ERR_BAD_PARAM;
+	return rc;
 }
 
 /* ---- put ------------------------------------------------------------------------------------- */
@@ -159,11 +160,12 @@ static int put_long(hk_onesided *o, void *from, size_t size, hk_region region, u
 	if (rc == 0 &&
 	    hk_worker_atomic(hk_btl.worker, o->ep->peer, &o->atom, &fence, NULL, on_done, o) != 0)
 		o->waits = 1;
+	if (HK_UNLIKELY(rc != 0)) {
+		opal_free_list_return(&hk_btl.onesided, &o->super);
+		rc = hk_btl_refused(rc);
+	}
 	hk_btl_unlock();
-	if (HK_LIKELY(rc == 0))
-		return OPAL_SUCCESS;
-	opal_free_list_return(&hk_btl.onesided, &o->super);
-	return OPAL_ERR_UNREACH;
+	return rc;
 }
 
 int hk_btl_put(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *from, uint64_t to,

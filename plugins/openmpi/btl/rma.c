@@ -138,9 +138,10 @@ int hk_btl_get(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *to, uin
 	hk_btl_lock();
 	rc = hk_worker_get(hk_btl.worker, ep->peer, &get->op, to, size, remote->region,
 			   from - remote->base, on_got, get);
+	if (HK_UNLIKELY(rc != 0)) {
+		opal_free_list_return(&hk_btl.gets, &get->super);
+		rc = hk_btl_refused(rc);
+	}
 	hk_btl_unlock();
-	if (HK_LIKELY(rc == 0))
-		return OPAL_SUCCESS;
-	opal_free_list_return(&hk_btl.gets, &get->super);
-	return OPAL_ERR_UNREACH;
+	return rc;
 }

@@ -290,7 +290,7 @@ int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base
 		rc = send_long(ep, frag, tag);
 	}
 	if (HK_UNLIKELY(rc < 0)) {
-		rc = rc == -ENOBUFS ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
+		rc = hk_btl_refused(rc);
 	} else if (HK_UNLIKELY(rc == 1 || hk_worker_tx_low(hk_btl.worker))) {
 		add_pending(frag, ep);
 		rc = OPAL_SUCCESS;

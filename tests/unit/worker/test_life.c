@@ -5,6 +5,7 @@
  * gets nothing of the first.
  */
 #include "worker/internal.h"
+#include "worker/rx.h"
 #include "port/wakeup.h"
 #include "tests/support/by_hand.h"
 
@@ -97,6 +98,26 @@ TEST(bye_with_packets_in_flight_too)
 	fill(&s, false);
 	CHECK(hk_engine_unacked(hk_worker_engine(s.w), s.peer) > 0);
 	it_left(&s, 0);
+}
+
+/* The progress thread learns of it, and the application asks why its call was refused. */
+TEST(a_refused_call_can_be_explained)
+{
+	struct scene s;
+
+	scene_open(&s, false);
+	fill(&s, false);
+	into_ring(&s, HK_WIRE_BYE, 0, 0, 0);
+	AWAIT(WAIT_MS, hk_engine_peer_state(hk_worker_engine(s.w), s.peer) == HK_PEER_LEFT,
+	      hk_rx_poll(s.w, true));
+	CHECK_EQ(s.lost, 0);
+	CHECK_EQ(send_one(&s, 0), -ENOTCONN);
+	for (int i = 0; i < 2; i++)
+		hk_worker_report_lost(s.w);
+	CHECK_EQ(s.lost, 1);
+	CHECK_HAS(s.text, "rank 1 on node1 has left");
+	hk_worker_progress(s.w);
+	nothing_is_left(&s);
 }
 
 TEST(bye_that_nobody_regrets)
