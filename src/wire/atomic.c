@@ -35,12 +35,14 @@ bool hk_wire_atomic_parse(const void *message, size_t len, struct hk_wire_atomic
 		return false;
 	memcpy(out, message, sizeof(*out));
 	swap(out);
+	bool rpc = out->op == HK_ATOMIC_RPC;
 	bool bytes = out->op == HK_ATOMIC_WRITE || out->op == HK_ATOMIC_READ;
-	bool none = bytes || out->op == HK_ATOMIC_FENCE;
+	bool none = bytes || rpc || out->op == HK_ATOMIC_FENCE;
+	bool compares = out->op == HK_ATOMIC_CAS || (rpc && out->status == HK_WIRE_ATOMIC_REQUEST);
 
 	return out->op < HK_ATOMIC_KINDS && out->status <= HK_WIRE_ATOMIC_DENIED &&
-	       out->zero == 0 && out->token != 0 && (out->len != 0) == bytes &&
+	       out->zero == 0 && out->token != 0 && (rpc || (out->len != 0) == bytes) &&
 	       (none ? out->size == 0 : out->size == 4 || out->size == 8) &&
-	       (out->op == HK_ATOMIC_CAS || out->compare == 0) &&
+	       (compares || out->compare == 0) &&
 	       len - HK_WIRE_ATOMIC_LEN == (hk_wire_atomic_has_data(out) ? out->len : 0);
 }

@@ -102,7 +102,7 @@ static bool request_op(struct hk_worker *w, struct hk_atomic_op *a)
 		return false;
 	a->request.token = slot_take(w, a);
 	hk_wire_atomic_encode(hk_buf_data(b), &a->request);
-	if (hk_wire_atomic_has_data(&a->request)) {
+	if (hk_wire_atomic_has_data(&a->request) && a->request.len) {
 		memcpy((char *)hk_buf_data(b) + len, a->op.base, a->request.len);
 		len += a->request.len;
 	}
@@ -150,19 +150,28 @@ static void end(struct hk_worker *w, uint16_t i, int status)
 	hk_op_complete(w, &a->op);
 }
 
+/* Bytes of a procedure's result that its caller takes. */
+static size_t rpc_room(const struct hk_worker *w, const struct hk_atomic_op *a)
+{
+	return a->op.base ? hk_worker_atomic_max(w) : 0;
+}
+
 static void reply_received(struct hk_worker *w, hk_peer p, const struct hk_wire_atomic *req,
 			   const void *data)
 {
 	struct hk_atomic_op *a = slot_find(w, p, req->token);
 
 	/* not the reply to an operation of ours, or not to this one */
-	if (HK_UNLIKELY(!a || a->request.op != req->op || a->request.len != req->len)) {
+	if (HK_UNLIKELY(!a || a->request.op != req->op ||
+			(req->op == HK_ATOMIC_RPC ? req->len > rpc_room(w, a)
+						  : req->len != a->request.len))) {
 		w->n.atomic_refused++;
 		return;
 	}
 	a->old = req->operand;
-	if (hk_wire_atomic_has_data(req))
-		memcpy(a->op.base, data, req->len);
+	a->result = hk_wire_atomic_has_data(req) ? req->len : 0;
+	if (a->result)
+		memcpy(a->op.base, data, a->result);
 	end(w, req->token & 0xffff, req->status == HK_WIRE_ATOMIC_DONE ? 0 : -EACCES);
 	if (HK_UNLIKELY(w->peer[p].atomic.ops.head != NULL))
 		peer_ops_run(w, p);
@@ -283,6 +292,14 @@ static bool apply(struct hk_worker *w, hk_peer p, struct hk_wire_atomic *req, co
 	return true;
 }
 
+void hk_atomic_reply_send(struct hk_worker *w, hk_peer p, hk_buf *b, size_t len)
+{
+	if (hk_tx_message(w, p, HK_WIRE_AM_ATOMIC, &b, &len, 1, true) == 1) {
+		hk_note(b)->atomic_reply = true;
+		w->peer[p].atomic.replies_queued++;
+	}
+}
+
 /* Replies in @b, which has the bytes of a READ already. */
 static void reply(struct hk_worker *w, hk_peer p, struct hk_wire_atomic *req, bool done, hk_buf *b)
 {
@@ -300,19 +317,26 @@ static void reply(struct hk_worker *w, hk_peer p, struct hk_wire_atomic *req, bo
 		w->n.atomics_served++;
 	else
 		w->n.atomic_refused++;
-	if (hk_tx_message(w, p, HK_WIRE_AM_ATOMIC, &b, &len, 1, true) == 1) {
-		hk_note(b)->atomic_reply = true;
-		w->peer[p].atomic.replies_queued++;
-	}
+	hk_atomic_reply_send(w, p, b, len);
 }
 
 /* Carries out a request and replies in @b. */
 static void serve_with(struct hk_worker *w, hk_peer p, struct hk_wire_atomic *req, const void *data,
 		       hk_buf *b)
 {
-	bool done = apply(w, p, req, data, (char *)hk_buf_data(b) + HK_WIRE_ATOMIC_LEN);
+	void *out = (char *)hk_buf_data(b) + HK_WIRE_ATOMIC_LEN;
 
-	reply(w, p, req, done, b);
+	if (req->op != HK_ATOMIC_RPC) {
+		reply(w, p, req, apply(w, p, req, data, out), b);
+		return;
+	}
+	enum hk_rpc_end end = hk_rpc_serve(w, p, req, data, out);
+
+	if (end == HK_RPC_LATER)
+		hk_buf_release(w, b);
+	else
+		reply(w, p, req, end == HK_RPC_DONE, b);
+	hk_rpc_replies_send(w); /* of calls for which this one was waiting */
 }
 
 static void serve_later(struct hk_worker *w, hk_peer p, const void *bytes, size_t len, hk_buf *b)
@@ -331,7 +355,9 @@ static void serve(struct hk_worker *w, hk_peer p, struct hk_wire_atomic *req,
 	const char *data = (const char *)request->base + HK_WIRE_ATOMIC_LEN;
 	hk_buf *b;
 
-	if (HK_UNLIKELY(w->peer[p].atomic.replies_queued >= HK_ATOMIC_OPS_PER_PEER ||
+	const struct hk_peer_atomic *a = &w->peer[p].atomic;
+
+	if (HK_UNLIKELY(a->replies_queued + a->replies_later >= HK_ATOMIC_OPS_PER_PEER ||
 			req->len > hk_worker_atomic_max(w)))
 		/* a peer that keeps to the protocol does not ask for so much */
 		w->n.atomic_excess++;

@@ -38,7 +38,8 @@
 struct hk_atomic_op {
 	struct hk_op op;
 	struct hk_wire_atomic request;
-	uint64_t old; /* the value before; of 4 bytes in the lower half */
+	uint64_t old;    /* the value before; of 4 bytes in the lower half */
+	uint32_t result; /* bytes that came with the reply */
 };
 
 /* Bytes that one HK_ATOMIC_WRITE or HK_ATOMIC_READ carries, at most. */

@@ -25,6 +25,9 @@ void hk_atomic_ops_run(struct hk_worker *w);
 /* The connection to @p has ended: so have our operations on it. */
 void hk_atomic_ops_forget(struct hk_worker *w, hk_peer p);
 
+/* Sends the reply of @len bytes in @b. */
+void hk_atomic_reply_send(struct hk_worker *w, hk_peer p, hk_buf *b, size_t len);
+
 /* Carries out the deferred compare-and-swap  of @p and answers in @b; false, and nothing sent,
  * if it misses. */
 bool hk_atomic_try(struct hk_worker *w, hk_peer p, struct hk_wire_atomic req, hk_buf *b);

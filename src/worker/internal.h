@@ -22,13 +22,15 @@
  *                                   notify.c        puts that notify their target
  *                                   layout.c        memory blocks that hold a message
  *                 atomic_ops.h      atomic.c        atomic operations, ours and our peers'
+ *                 rpc.h             procedure.c     procedures that peers call
  *                 deferred_cas.h    deferred_cas.c  a compare-and-swap that misses repeatedly
  *                 pending_reply.h   pending_reply.c requests whose replies found no buffer
  *   progress      lock.h                            the lock between rank and progress proxy
  *   proxies       proxy.h           proxy.c         progress thread, RMA proxy, poller
  *
- * The headers above that hold state (peer.h, txq.h, buf.h, region.h, atomic_ops.h, deferred_cas.h,
- * rx_backlog.h, proxy.h, lock.h) do not know struct hk_worker. The others include this file.
+ * The headers above that hold state (peer.h, txq.h, buf.h, region.h, rpc.h, atomic_ops.h,
+ * deferred_cas.h, rx_backlog.h, proxy.h, lock.h) do not know struct hk_worker. The others include
+ * this file.
  */
 #ifndef HK_WORKER_INTERNAL_H
 #define HK_WORKER_INTERNAL_H
@@ -43,6 +45,7 @@
 #include "worker/private.h"
 #include "worker/proxy.h"
 #include "worker/region.h"
+#include "worker/rpc.h"
 #include "worker/rx_backlog.h"
 #include "worker/txq.h"
 
@@ -104,6 +107,7 @@ struct hk_worker {
 	struct hk_regions regions;
 	struct hk_get_replies get_replies;
 	struct hk_atomic_ops atomic_ops;
+	struct hk_rpcs rpcs;
 	struct hk_deferred_cas deferred_cas;
 	struct hk_mcast *mcast_listeners;
 	struct hk_bundle *bundle; /* that is being delivered, or NULL */

@@ -60,6 +60,7 @@ struct hk_peer_atomic {
 	struct hk_item_list ops; /* ours that have not been requested */
 	uint16_t ops_in_flight;  /* ours that have been */
 	uint16_t replies_queued; /* replies to the peer's operations, in the send queue */
+	uint16_t replies_later;  /* its calls of procedures that will be answered later */
 	/* The peer's last compare-and-swap: deferred_cas.c. */
 	struct hk_peer_cas {
 		uint32_t region;

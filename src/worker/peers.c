@@ -312,6 +312,7 @@ void hk_peer_restarted(struct hk_worker *w, hk_peer p)
 		w->peer[w->peers_fresh++] = (struct hk_worker_peer){0};
 	disconnect_if_waiting(w, p, HK_DISCONNECT_RESTARTED);
 	w->peer[p].incarnation++;
+	w->peer[p].atomic.replies_later = 0;
 	peer_ends(w, p);
 }
 

@@ -5,11 +5,13 @@
 #ifndef HK_WORKER_REGION_H
 #define HK_WORKER_REGION_H
 
-#include "hikyaku/rma.h"
 #include "engine/engine.h"
+#include "worker/procedure.h"
 
 struct hk_notify_target;
 struct hk_worker;
+
+#define HK_REGION_PROCEDURE 4u /* the access of a procedure, beside HK_REGION_WRITE and _READ */
 
 struct hk_region_slot {
 	char *base;
@@ -20,6 +22,7 @@ struct hk_region_slot {
 	uint32_t get_replies;            /* gets of it that are being served */
 	struct hk_op *get;               /* our get of which this is the destination, or NULL */
 	struct hk_notify_target *notify; /* notify.c places the bytes; or NULL */
+	hk_procedure_fn *procedure;      /* HK_REGION_PROCEDURE: `base` is its argument */
 	uint32_t next_free;
 };
 

@@ -299,6 +299,7 @@ unsigned hk_worker_close(struct hk_worker *w, unsigned linger_ms)
 	}
 	hk_atomic_ops_close(w);
 	hk_pending_replies_close(w);
+	hk_rpc_close(w);
 	hk_gets_close(w);
 	hk_regions_close(w);
 	while (w->bufs.spares)

@@ -575,10 +575,12 @@ TEST(atomic_messages)
 	/* a request to write and the reply to a read carry `len` bytes */
 	for (uint8_t op = HK_ATOMIC_FENCE; op < HK_ATOMIC_KINDS; op++)
 		for (uint8_t status = 0; status <= HK_WIRE_ATOMIC_DENIED; status++) {
-			bool some = op == HK_ATOMIC_WRITE || op == HK_ATOMIC_READ;
-			bool carries = (op == HK_ATOMIC_WRITE &&
+			bool rpc = op == HK_ATOMIC_RPC;
+			bool some = op == HK_ATOMIC_WRITE || op == HK_ATOMIC_READ || rpc;
+			bool carries = ((op == HK_ATOMIC_WRITE || rpc) &&
 					status == HK_WIRE_ATOMIC_REQUEST) ||
-				       (op == HK_ATOMIC_READ && status == HK_WIRE_ATOMIC_DONE);
+				       ((op == HK_ATOMIC_READ || rpc) &&
+					status == HK_WIRE_ATOMIC_DONE);
 			struct hk_wire_atomic w = {
 				.op = op,
 				.size = some || op == HK_ATOMIC_FENCE ? 0 : 4,
@@ -591,6 +593,13 @@ TEST(atomic_messages)
 			CHECK_EQ(hk_wire_atomic_parse(bytes, len, &back), !carries);
 			CHECK_EQ(hk_wire_atomic_parse(bytes, len + 8, &back), carries);
 			CHECK(!hk_wire_atomic_parse(bytes, len + 7, &back));
+			if (!rpc)
+				continue;
+			w.len = 0;
+			w.compare = 5; /* only the request of a call */
+			hk_wire_atomic_encode(bytes, &w);
+			CHECK_EQ(hk_wire_atomic_parse(bytes, len, &back),
+				 status == HK_WIRE_ATOMIC_REQUEST);
 		}
 }
 
