@@ -151,7 +151,7 @@ int hk_eal_check_free_pages(const char *dir, unsigned long page, unsigned memory
 			    struct hk_error *err)
 {
 	unsigned long kb = page / 1024, need = (memory_mb * 1024ul + kb - 1) / kb;
-	struct pool p;
+	struct pool p = {0};
 
 	if (!pool_read(kb, &p))
 		return hk_error_set(err, -ENOSYS,
@@ -173,7 +173,7 @@ int hk_eal_check_any_pages(unsigned memory_mb, bool pci, struct hk_error *err)
 	const char *other = pci ? "use another kind of port than pci:" : "run without huge pages";
 	const char *user = pci ? "a pci: port needs" : "this process wants";
 	unsigned long free_kb = 0, least = 0, kb, need_kb = memory_mb * 1024ul;
-	struct pool p;
+	struct pool p = {0};
 	DIR *d = opendir(POOLS);
 
 	for (struct dirent *e; d && (e = readdir(d));) {
