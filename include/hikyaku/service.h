@@ -23,6 +23,7 @@ struct hk_identity {
 };
 
 struct hk_btl_mcast;
+struct hk_btl_rpc;
 
 struct hk_service {
 	/* This process's identity. False if there is no worker, or none any more. */
@@ -53,6 +54,9 @@ struct hk_service {
 
 	/* Multicasts, for the coll component of the same plug-in (openmpi/btl/mcast.h). */
 	const struct hk_btl_mcast *mcast;
+
+	/* Calls of procedures, for the osc component of the same plug-in (openmpi/btl/rpc.h). */
+	const struct hk_btl_rpc *rpc;
 };
 
 /* By the plug-in: @service must last until it is withdrawn by NULL. */

@@ -22,6 +22,7 @@
  *   service.c     the worker for other libraries of this process (hikyaku/service.h)
  *   mcast.c       multicasts, for Bcast (coll/)
  *   onesided.c    put and atomic operations
+ *   rpc.c         procedures that ranks call of each other, for osc/
  *   same_node.c        the same between ranks of one node (same_node.h)
  *   idle.c        when a waiting rank sleeps (idle.h)
  *   relock.c      a lock for which osc/rdma would wait forever

@@ -37,13 +37,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PIECE          32768u
+#define PIECE          HK_SAME_NODE_RPC_MAX
 #define PIECES         8u     /* in flight from one rank: a socket holds ten by default */
 #define ANSWER_TIMEOUT HK_SEC /* after it, the client checks that the other rank is alive */
 #define MESSAGE        (HK_WIRE_ATOMIC_LEN + PIECE)
 
 struct table_entry {
-	char *base; /* NULL: none */
+	char *base;          /* NULL: none */
+	hk_same_node_fn *fn; /* a procedure, with the argument `base`; NULL: memory */
 	uint64_t len;
 	uint32_t region;
 };
@@ -88,7 +89,18 @@ void hk_same_node_add(uint32_t region, void *base, uint64_t len)
 	if (!same_node.open)
 		return;
 	pthread_mutex_lock(&same_node.lock);
-	same_node.table[region & (TABLE - 1)] = (struct table_entry){base, len, region};
+	same_node.table[region & (TABLE - 1)] = (struct table_entry){
+		.base = base, .len = len, .region = region};
+	pthread_mutex_unlock(&same_node.lock);
+}
+
+void hk_same_node_procedure_add(uint32_t region, hk_same_node_fn *fn, void *arg)
+{
+	if (!same_node.open)
+		return;
+	pthread_mutex_lock(&same_node.lock);
+	same_node.table[region & (TABLE - 1)] = (struct table_entry){
+		.base = arg, .fn = fn, .region = region};
 	pthread_mutex_unlock(&same_node.lock);
 }
 
@@ -100,7 +112,7 @@ void hk_same_node_del(uint32_t region)
 	struct table_entry *e = &same_node.table[region & (TABLE - 1)];
 
 	if (e->region == region)
-		e->base = NULL;
+		*e = (struct table_entry){0};
 	pthread_mutex_unlock(&same_node.lock);
 }
 
@@ -111,8 +123,9 @@ static bool apply(struct hk_wire_atomic *w, char *data)
 	const struct table_entry *e = &same_node.table[w->region & (TABLE - 1)];
 	uint64_t len = w->size ? w->size : w->len;
 
-	if (!e->base || e->region != w->region || w->offset > e->len || len > e->len - w->offset ||
-	    w->len > PIECE || (w->size && (uintptr_t)(e->base + w->offset) % w->size))
+	if (!e->base || e->fn || e->region != w->region || w->offset > e->len ||
+	    len > e->len - w->offset || w->len > PIECE ||
+	    (w->size && (uintptr_t)(e->base + w->offset) % w->size))
 		return false;
 	char *at = e->base + w->offset;
 
@@ -125,18 +138,42 @@ static bool apply(struct hk_wire_atomic *w, char *data)
 	return true;
 }
 
-/* One message of @got bytes in @buffer. Returns the length of its answer; 0: it gets none. */
-static size_t serve(char *buffer, size_t got)
+/* Runs the procedure that caller->call names. @data: its arguments, and then its result. The caller
+ * holds the lock. */
+static enum hk_rpc_end run(struct hk_same_node_caller *caller, char *data)
 {
+	static char args[PIECE]; /* of the server's thread */
+	const struct hk_wire_atomic *w = &caller->call;
+	const struct table_entry *e = &same_node.table[w->region & (TABLE - 1)];
+
+	if (!e->fn || e->region != w->region || w->len > PIECE)
+		return HK_RPC_DENIED;
+	memcpy(args, data, w->len);
+	return e->fn(e->base, caller, args, data);
+}
+
+/* One message of @got bytes in @buffer. Returns the length of its answer; 0: it gets none now. */
+static size_t serve(char *buffer, size_t got, const struct sockaddr_un *from, socklen_t from_len)
+{
+	struct hk_same_node_caller caller = {.to = *from, .to_len = from_len};
 	struct hk_wire_atomic w;
+	enum hk_rpc_end end;
 
 	if (!hk_wire_atomic_parse(buffer, got, &w) || w.status != HK_WIRE_ATOMIC_REQUEST)
 		return 0;
 	pthread_mutex_lock(&same_node.lock);
-	bool done = apply(&w, buffer + HK_WIRE_ATOMIC_LEN);
-
+	if (w.op == HK_ATOMIC_RPC) {
+		caller.call = w;
+		end = run(&caller, buffer + HK_WIRE_ATOMIC_LEN);
+		w = caller.call;
+		w.compare = 0;
+	} else {
+		end = apply(&w, buffer + HK_WIRE_ATOMIC_LEN) ? HK_RPC_DONE : HK_RPC_DENIED;
+	}
 	pthread_mutex_unlock(&same_node.lock);
-	w.status = done ? HK_WIRE_ATOMIC_DONE : HK_WIRE_ATOMIC_DENIED;
+	if (end == HK_RPC_LATER)
+		return 0;
+	w.status = end == HK_RPC_DONE ? HK_WIRE_ATOMIC_DONE : HK_WIRE_ATOMIC_DENIED;
 	hk_wire_atomic_encode(buffer, &w);
 	return HK_WIRE_ATOMIC_LEN + (hk_wire_atomic_has_data(&w) ? w.len : 0);
 }
@@ -190,6 +227,20 @@ static struct { /* the server thread's */
 	unsigned count;
 } unsent;
 
+/* Replies of procedures that other threads give, and that found no space. */
+static struct unsent *_Atomic posted;
+
+/* Sends the server an empty message. If there is no space for it, the server is awake anyway. */
+static void wake_server(void)
+{
+	struct sockaddr_un self;
+	socklen_t len = sizeof(self);
+
+	if (getsockname(same_node.socket, (void *)&self, &len) == 0)
+		(void)sendto(same_node.socket, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL,
+			     (const void *)&self, len);
+}
+
 /* False: there is no space now. A client that has died needs no answer. */
 static bool send_answer(const char *bytes, size_t len, const struct sockaddr_un *to,
 			socklen_t to_len)
@@ -199,22 +250,60 @@ static bool send_answer(const char *bytes, size_t len, const struct sockaddr_un 
 	       (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM);
 }
 
-/* False: UNSENT_MAX answers wait already, or there is no memory. */
-static bool answer_later(const char *bytes, size_t len, const struct sockaddr_un *to,
-			 socklen_t to_len)
+static struct unsent *unsent_new(const char *bytes, size_t len, const struct sockaddr_un *to,
+				 socklen_t to_len)
 {
-	struct unsent *u = unsent.count < UNSENT_MAX ? malloc(sizeof(*u) + len) : NULL;
+	struct unsent *u = malloc(sizeof(*u) + len);
 
 	if (!u)
-		return false;
-	u->next = unsent.first;
+		return NULL;
 	u->to = *to;
 	u->to_len = to_len;
 	u->len = len;
 	memcpy(u->bytes, bytes, len);
+	return u;
+}
+
+static void unsent_add(struct unsent *u)
+{
+	u->next = unsent.first;
 	unsent.first = u;
 	unsent.count++;
-	return true;
+}
+
+/* False: UNSENT_MAX answers wait already, or there is no memory. */
+static bool answer_later(const char *bytes, size_t len, const struct sockaddr_un *to,
+			 socklen_t to_len)
+{
+	struct unsent *u = unsent.count < UNSENT_MAX ? unsent_new(bytes, len, to, to_len) : NULL;
+
+	if (u)
+		unsent_add(u);
+	return u != NULL;
+}
+
+int hk_same_node_reply(const struct hk_same_node_caller *caller, const void *result)
+{
+	struct hk_wire_atomic w = caller->call;
+	char bytes[HK_WIRE_ATOMIC_LEN + PIECE];
+	size_t len = HK_WIRE_ATOMIC_LEN + w.len;
+
+	w.status = HK_WIRE_ATOMIC_DONE;
+	w.compare = 0;
+	hk_wire_atomic_encode(bytes, &w);
+	if (w.len)
+		memcpy(bytes + HK_WIRE_ATOMIC_LEN, result, w.len);
+	if (send_answer(bytes, len, &caller->to, caller->to_len))
+		return 0;
+	struct unsent *u = unsent_new(bytes, len, &caller->to, caller->to_len);
+
+	if (!u)
+		return -ENOMEM;
+	u->next = atomic_load(&posted);
+	while (!atomic_compare_exchange_weak(&posted, &u->next, u))
+		;
+	wake_server();
+	return 0;
 }
 
 static void unsent_drop(struct unsent **link)
@@ -228,6 +317,10 @@ static void unsent_drop(struct unsent **link)
 
 static void send_unsent(void)
 {
+	for (struct unsent *u = atomic_exchange(&posted, NULL), *next; u; u = next) {
+		next = u->next;
+		unsent_add(u);
+	}
 	for (struct unsent **link = &unsent.first; *link;) {
 		struct unsent *u = *link;
 
@@ -254,7 +347,7 @@ static void *server_main(void *arg)
 			continue;
 		ssize_t got = receive(same_node.socket, buffer, &from, &from_len, 0);
 
-		size_t len = got > 0 ? serve(buffer, (size_t)got) : 0;
+		size_t len = got > 0 ? serve(buffer, (size_t)got, &from, from_len) : 0;
 
 		if (!len || from_len <= sizeof(sa_family_t))
 			continue;
@@ -266,6 +359,7 @@ static void *server_main(void *arg)
 			send_unsent();
 		}
 	}
+	send_unsent();
 	while (unsent.first)
 		unsent_drop(&unsent.first);
 	return NULL;
@@ -273,10 +367,16 @@ static void *server_main(void *arg)
 
 /* ---- the client ------------------------------------------------------------------------------ */
 
+/* Has @op pieces to send? The call of a procedure is one piece, even without bytes. */
+static bool unsent_bytes(const struct hk_same_node_op *op)
+{
+	return op->request.op == HK_ATOMIC_RPC ? !op->sent : op->sent < op->len;
+}
+
 static void op_ended(struct hk_same_node_op *op)
 {
 	/* send_queued() ends a queued operation, after it has removed it */
-	if (op->pieces || op->queued || (op->sent < op->len && !op->status))
+	if (op->pieces || op->queued || (unsent_bytes(op) && !op->status))
 		return;
 	op->done(op->arg, op->status);
 }
@@ -297,7 +397,10 @@ static bool send_piece(struct hk_same_node_op *op)
 
 	same_node.last_token += same_node.last_token == UINT16_MAX ? 2 : 1;
 	w.token = (uint32_t)same_node.last_token << 16 | i;
-	w.offset += op->sent;
+	bool rpc = w.op == HK_ATOMIC_RPC;
+
+	if (!rpc)
+		w.offset += op->sent;
 	if (!w.size)
 		w.len = len;
 	hk_wire_atomic_encode(head, &w);
@@ -306,7 +409,7 @@ static bool send_piece(struct hk_same_node_op *op)
 		.msg_name = &to,
 		.msg_namelen = address_of(&to, &op->to),
 		.msg_iov = iov,
-		.msg_iovlen = w.op == HK_ATOMIC_WRITE ? 2 : 1,
+		.msg_iovlen = w.op == HK_ATOMIC_WRITE || rpc ? 2 : 1,
 	};
 
 	if (sendmsg(same_node.client, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
@@ -319,7 +422,7 @@ static bool send_piece(struct hk_same_node_op *op)
 	same_node.piece[i] = (struct piece){op, op->base + op->sent, w};
 	same_node.in_flight++;
 	op->pieces++;
-	op->sent += len;
+	op->sent += rpc ? 1 : len;
 	return true;
 }
 
@@ -328,7 +431,7 @@ static void send_queued(void)
 	while (same_node.head) {
 		struct hk_same_node_op *op = same_node.head;
 
-		while (op->sent < op->len && !op->status)
+		while (unsent_bytes(op) && !op->status)
 			if (!send_piece(op))
 				return;
 		same_node.head = op->next;
@@ -346,7 +449,10 @@ static void answer(const char *buffer, size_t got)
 		return;
 	i = w.token & 0xffff;
 	if (i >= PIECES || !same_node.piece[i].op || same_node.piece[i].request.token != w.token ||
-	    same_node.piece[i].request.op != w.op || same_node.piece[i].request.len != w.len)
+	    same_node.piece[i].request.op != w.op)
+		return;
+	if (w.op == HK_ATOMIC_RPC ? w.len > same_node.piece[i].op->room
+				  : w.len != same_node.piece[i].request.len)
 		return;
 	struct piece p = same_node.piece[i];
 	struct hk_same_node_op *op = p.op;
@@ -355,9 +461,10 @@ static void answer(const char *buffer, size_t got)
 	same_node.in_flight--;
 	op->pieces--;
 	op->old = w.operand;
+	op->result = hk_wire_atomic_has_data(&w) ? w.len : 0;
 	if (w.status == HK_WIRE_ATOMIC_DENIED && !op->status)
 		op->status = -EACCES;
-	else if (hk_wire_atomic_has_data(&w))
+	else if (op->result)
 		memcpy(p.to, buffer + HK_WIRE_ATOMIC_LEN, w.len);
 	op_ended(op);
 }

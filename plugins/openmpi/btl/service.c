@@ -4,6 +4,7 @@
  */
 #include "openmpi/btl/btl_hikyaku.h"
 #include "openmpi/btl/mcast.h"
+#include "openmpi/btl/rpc.h"
 
 #include "opal/runtime/opal_progress.h"
 
@@ -120,4 +121,5 @@ const struct hk_service hk_btl_service = {
 	.put = put,
 	.progress = progress,
 	.mcast = &hk_btl_mcast,
+	.rpc = &hk_btl_rpc,
 };

@@ -188,6 +188,104 @@ TEST(whole_operations)
 	down();
 }
 
+/* ---- procedures ------------------------------------------------------------------------------ */
+
+#define PROCEDURE 9u
+
+static struct hk_same_node_caller callers[4];
+static _Atomic unsigned waiting;
+
+/* Operand 0: gives the arguments back, and their number. Others wait. */
+static enum hk_rpc_end echo(void *arg, struct hk_same_node_caller *caller, const void *args,
+			    void *result)
+{
+	CHECK(arg == memory);
+	if (caller->call.operand) {
+		callers[waiting] = *caller;
+		waiting++;
+		return HK_RPC_LATER;
+	}
+	memcpy(result, args, caller->call.len);
+	caller->call.operand = caller->call.len;
+	return caller->call.offset == 13 ? HK_RPC_DENIED : HK_RPC_DONE;
+}
+
+static void call(struct waited *w, uint64_t operand, uint64_t offset, char *bytes, uint32_t len)
+{
+	const struct hk_wire_atomic ask = {.op = HK_ATOMIC_RPC,
+					   .region = PROCEDURE,
+					   .len = len,
+					   .offset = offset,
+					   .operand = operand,
+					   .compare = 99};
+
+	*w = (struct waited){.op = {.to = self,
+				    .request = ask,
+				    .base = bytes,
+				    .len = len,
+				    .room = bytes ? PIECE : 0,
+				    .done = on_done,
+				    .arg = w}};
+	hk_same_node_start(&w->op);
+}
+
+TEST(procedures_that_answer_at_once)
+{
+	static char bytes[PIECE], sent[PIECE];
+	struct waited w;
+
+	up();
+	hk_same_node_procedure_add(PROCEDURE, echo, memory);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = sent[i] = (char)(i * 3);
+	call(&w, 0, 0, bytes, PIECE);
+	finish(&w);
+	CHECK(w.status == 0 && w.op.old == PIECE && w.op.result == PIECE);
+	CHECK(memcmp(bytes, sent, PIECE) == 0);
+	call(&w, 0, 0, NULL, 0);
+	finish(&w);
+	CHECK(w.status == 0 && w.op.old == 0 && w.op.result == 0);
+	call(&w, 0, 13, bytes, 5);
+	finish(&w);
+	CHECK_EQ(w.status, -EACCES);
+	start(&w, &self, (struct hk_wire_atomic){.op = HK_ATOMIC_READ, .region = PROCEDURE}, bytes,
+	      8);
+	finish(&w);
+	CHECK_EQ(w.status, -EACCES); /* it has no memory */
+	hk_same_node_del(PROCEDURE);
+	call(&w, 0, 0, bytes, 5);
+	finish(&w);
+	CHECK_EQ(w.status, -EACCES);
+	down();
+}
+
+/* The last one is answered first. */
+TEST(procedures_that_answer_later)
+{
+	static char bytes[4][PIECE];
+	struct waited w[4];
+
+	up();
+	waiting = 0;
+	hk_same_node_procedure_add(PROCEDURE, echo, memory);
+	for (unsigned i = 0; i < 4; i++)
+		call(&w[i], i + 1, 0, bytes[i], 10);
+	AWAIT(1000 * LIMIT_S, waiting == 4, sched_yield());
+	for (unsigned i = 4; i-- > 0;) {
+		CHECK_EQ(w[i].done, 0);
+		callers[i].call.operand *= 10;
+		callers[i].call.len = i;
+		CHECK_EQ(hk_same_node_reply(&callers[i], "abc"), 0);
+		finish(&w[i]);
+		CHECK(w[i].status == 0 && w[i].op.old == 10 * (i + 1) && w[i].op.result == i);
+		CHECK(memcmp(bytes[i], "abc", i) == 0);
+	}
+	hk_same_node_del(PROCEDURE);
+	down();
+}
+
+/* ---- hostile messages ------------------------------------------------------------------------ */
+
 /* The server handles messages in order. So a message has no answer if the next answer is that of
  * the next message. */
 static void is_ignored(int fd, const char *what, const void *bytes, size_t len)

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* openmpi/btl/rpc.c: procedures that ranks call of each other (rpc.h). */
+#include "openmpi/btl/rpc.h"
+
+#include "openmpi/btl/btl_hikyaku.h"
+
+#include <errno.h>
+
+static size_t max(void)
+{
+	return hk_worker_atomic_max(hk_btl.worker);
+}
+
+/* ---- ours, which others call ----------------------------------------------------------------- */
+
+static enum hk_rpc_end called_from_far(void *arg, struct hk_rpc_caller *from, const void *args,
+				       void *result)
+{
+	const struct hk_btl_procedure *p = arg;
+	struct hk_btl_caller caller = {.call = from->call, .far = *from};
+	enum hk_rpc_end end = p->fn(p->arg, &caller, args, result);
+
+	from->call = caller.call;
+	return end;
+}
+
+static enum hk_rpc_end called_from_near(void *arg, struct hk_same_node_caller *from,
+					const void *args, void *result)
+{
+	const struct hk_btl_procedure *p = arg;
+	struct hk_btl_caller caller = {.call = from->call, .is_near = true, .near = *from};
+	enum hk_rpc_end end = p->fn(p->arg, &caller, args, result);
+
+	from->call = caller.call;
+	return end;
+}
+
+static bool add(struct hk_btl_procedure *p)
+{
+	hk_btl_lock();
+	p->id = hk_worker_procedure_add(hk_btl.worker, called_from_far, p);
+	hk_btl_unlock();
+	if (p->id != HK_REGION_NONE)
+		hk_same_node_procedure_add(p->id, called_from_near, p);
+	return p->id != HK_REGION_NONE;
+}
+
+static void del(struct hk_btl_procedure *p)
+{
+	if (!hk_btl.worker) /* MPI_Finalize was before */
+		return;
+	hk_same_node_del(p->id);
+	hk_btl_lock();
+	hk_worker_region_del(hk_btl.worker, p->id);
+	hk_btl_unlock();
+}
+
+static int reply(const struct hk_btl_caller *caller, const void *result)
+{
+	if (caller->is_near) {
+		struct hk_same_node_caller near = caller->near;
+
+		near.call = caller->call;
+		return hk_same_node_reply(&near, result);
+	}
+	struct hk_rpc_caller far = caller->far;
+
+	far.call = caller->call;
+	return hk_worker_rpc_reply(hk_btl.worker, &far, result);
+}
+
+/* ---- calls of ours --------------------------------------------------------------------------- */
+
+static void far_done(void *arg, int status)
+{
+	struct hk_btl_call *c = arg;
+
+	c->old = c->far.old;
+	c->result = c->far.result;
+	c->done(c->arg, status);
+}
+
+static void near_done(void *arg, int status)
+{
+	struct hk_btl_call *c = arg;
+
+	c->old = c->near.old;
+	c->result = c->near.result;
+	c->done(c->arg, status);
+}
+
+static int call(hk_endpoint *ep, struct hk_btl_call *c, const struct hk_wire_atomic *ask,
+		void *bytes, hk_done_fn done, void *arg)
+{
+	int rc = 0;
+
+	c->done = done;
+	c->arg = arg;
+	hk_btl_lock();
+	if (ep->same_node) {
+		c->near = (struct hk_same_node_op){
+			.to = ep->same_node_name,
+			.request = *ask,
+			.base = bytes,
+			.len = ask->len,
+			.room = bytes ? (uint32_t)max() : 0,
+			.done = near_done,
+			.arg = c,
+		};
+		hk_same_node_start(&c->near);
+	} else {
+		rc = hk_worker_atomic(hk_btl.worker, ep->peer, &c->far, ask, bytes, far_done, c);
+		if (HK_UNLIKELY(rc == -ENOTCONN))
+			(void)hk_btl_refused(rc);
+	}
+	hk_btl_unlock();
+	return rc;
+}
+
+const struct hk_btl_rpc hk_btl_rpc = {
+	.btl = &hk_btl.super,
+	.max = max,
+	.add = add,
+	.del = del,
+	.call = call,
+	.reply = reply,
+};
