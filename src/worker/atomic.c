@@ -150,21 +150,15 @@ static void end(struct hk_worker *w, uint16_t i, int status)
 	hk_op_complete(w, &a->op);
 }
 
-/* Bytes of a procedure's result that its caller takes. */
-static size_t rpc_room(const struct hk_worker *w, const struct hk_atomic_op *a)
-{
-	return a->op.base ? hk_worker_atomic_max(w) : 0;
-}
-
 static void reply_received(struct hk_worker *w, hk_peer p, const struct hk_wire_atomic *req,
 			   const void *data)
 {
 	struct hk_atomic_op *a = slot_find(w, p, req->token);
 
 	/* not the reply to an operation of ours, or not to this one */
-	if (HK_UNLIKELY(!a || a->request.op != req->op ||
-			(req->op == HK_ATOMIC_RPC ? req->len > rpc_room(w, a)
-						  : req->len != a->request.len))) {
+	if (HK_UNLIKELY(
+		    !a || a->request.op != req->op ||
+		    (req->op == HK_ATOMIC_RPC ? req->len > a->room : req->len != a->request.len))) {
 		w->n.atomic_refused++;
 		return;
 	}
@@ -179,6 +173,13 @@ static void reply_received(struct hk_worker *w, hk_peer p, const struct hk_wire_
 
 int hk_worker_atomic(struct hk_worker *w, hk_peer p, struct hk_atomic_op *a,
 		     const struct hk_wire_atomic *what, void *data, hk_done_fn done, void *arg)
+{
+	return hk_worker_call(w, p, a, what, data, 0, done, arg);
+}
+
+int hk_worker_call(struct hk_worker *w, hk_peer p, struct hk_atomic_op *a,
+		   const struct hk_wire_atomic *what, void *data, uint32_t room, hk_done_fn done,
+		   void *arg)
 {
 	struct hk_wire_atomic req = *what;
 	uint8_t head[HK_WIRE_ATOMIC_LEN];
@@ -195,6 +196,7 @@ int hk_worker_atomic(struct hk_worker *w, hk_peer p, struct hk_atomic_op *a,
 	*a = (struct hk_atomic_op){
 		.op = {.peer = p, .base = data, .done = done, .arg = arg},
 		.request = req,
+		.room = room,
 	};
 	hk_biased_enter(&w->lock);
 	if (HK_LIKELY(hk_peer_connected(w, p))) {

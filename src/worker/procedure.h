@@ -2,19 +2,18 @@
 /*
  * worker/procedure.h: remote procedures: functions of an owner that its peers may call.
  *
- * A procedure has an id among the ids of regions. A peer calls it by hk_worker_atomic() with
- * HK_ATOMIC_RPC: `offset`, `operand` and `compare` mean what the two agree, and `len` bytes of
- * arguments come with it. The owner's worker runs the function once for each call, in progress or
- * in one of its proxies, so also while the application computes. It runs the calls of one peer in
- * the order in which they were made, with puts, gets, messages and atomic operations of that peer.
+ * A procedure has an id among the ids of regions. A peer calls it by hk_worker_call(): `offset`,
+ * `operand` and `compare` mean what the two agree, and `len` bytes of arguments come with it. The
+ * owner's worker runs the function once for each call, in progress or in one of its proxies, so
+ * also while the application computes. It runs the calls of one peer in the order in which they
+ * were made, with puts, gets, messages and atomic operations of that peer.
  *
  *   owner:  r = hk_worker_procedure_add(w, fn, arg);                  and tells its peers r
  *   peer:   const struct hk_wire_atomic call = {
  *                   .op = HK_ATOMIC_RPC, .region = r, .operand = 7, .len = 16};
- *           hk_worker_atomic(w, owner, &a, &call, bytes, done, arg);
+ *           hk_worker_call(w, owner, &a, &call, bytes, room, done, arg);
  *                                       after `done`, a.old is the result's operand, and a.result
- *                                       bytes lie in `bytes`, which has room for
- *                                       hk_worker_atomic_max(); NULL takes no bytes
+ *                                       bytes lie in `bytes`
  *
  * The function answers at once, or refuses, or keeps the struct hk_rpc_caller and answers later by
  * hk_worker_rpc_reply(). Until then the call counts as one of those that the peer has in flight.
@@ -48,6 +47,12 @@ struct hk_rpc_caller {
  */
 typedef enum hk_rpc_end hk_procedure_fn(void *arg, struct hk_rpc_caller *caller, const void *args,
 					void *result);
+
+/* Starts the call @ask, with ask->len bytes at @bytes, where the result goes: at most @room bytes.
+ * Else as hk_worker_atomic(). A result that is longer counts as a reply that nobody asked for. */
+int hk_worker_call(struct hk_worker *w, hk_peer peer, struct hk_atomic_op *a,
+		   const struct hk_wire_atomic *ask, void *bytes, uint32_t room, hk_done_fn done,
+		   void *arg);
 
 /* HK_REGION_NONE: the table of regions is full. Ended by hk_worker_region_del(). */
 hk_region hk_worker_procedure_add(struct hk_worker *w, hk_procedure_fn *fn, void *arg);

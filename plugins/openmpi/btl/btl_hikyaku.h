@@ -322,6 +322,11 @@ static inline bool hk_btl_is_here(const hk_endpoint *ep,
 	return !ep || !remote || ep->self;
 }
 
+/* Prints that the rank of @ep has done @what, and ends the job: osc components take every end of an
+ * operation for success. */
+void hk_btl_onesided_failed(const hk_endpoint *ep, const char *what);
+#define HK_BTL_DIED "of this node has died"
+
 void hk_btl_onesided_init(void);
 void hk_btl_onesided_fini(void);
 int hk_btl_put(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *from, uint64_t to,

@@ -45,8 +45,7 @@ void hk_btl_onesided_fini(void)
 	OBJ_DESTRUCT(&hk_btl.onesided);
 }
 
-/* osc/rdma takes every answer for success, so the job ends here. */
-static void failed(const hk_endpoint *ep, const char *what)
+void hk_btl_onesided_failed(const hk_endpoint *ep, const char *what)
 {
 	char line[256];
 
@@ -74,12 +73,14 @@ static void on_done(void *arg, int status)
 	 * here */
 	if (HK_UNLIKELY(end.status == -ENOTCONN)) {
 		if (end.ep->same_node)
-			failed(end.ep, "of this node has died");
+			hk_btl_onesided_failed(end.ep, HK_BTL_DIED);
 		return;
 	}
 	if (HK_UNLIKELY(end.status != 0))
-		failed(end.ep, "refused a one-sided operation: its window is gone there, or is too "
-			       "short");
+		hk_btl_onesided_failed(
+			end.ep,
+			"refused a one-sided operation: its window is gone there, or is too "
+			"short");
 	if (end.done)
 		end.done(&hk_btl.super, end.ep, end.local, end.handle, end.context, end.data,
 			 end.status ? OPAL_ERROR : OPAL_SUCCESS);

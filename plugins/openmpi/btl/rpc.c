@@ -77,6 +77,8 @@ static void far_done(void *arg, int status)
 
 	c->old = c->far.old;
 	c->result = c->far.result;
+	if (HK_UNLIKELY(status == -ENOTCONN))
+		(void)hk_btl_refused(status);
 	c->done(c->arg, status);
 }
 
@@ -86,14 +88,17 @@ static void near_done(void *arg, int status)
 
 	c->old = c->near.old;
 	c->result = c->near.result;
+	if (HK_UNLIKELY(status == -ENOTCONN))
+		hk_btl_onesided_failed(c->ep, HK_BTL_DIED);
 	c->done(c->arg, status);
 }
 
 static int call(hk_endpoint *ep, struct hk_btl_call *c, const struct hk_wire_atomic *ask,
-		void *bytes, hk_done_fn done, void *arg)
+		void *bytes, uint32_t room, hk_done_fn done, void *arg)
 {
 	int rc = 0;
 
+	c->ep = ep;
 	c->done = done;
 	c->arg = arg;
 	hk_btl_lock();
@@ -103,13 +108,14 @@ static int call(hk_endpoint *ep, struct hk_btl_call *c, const struct hk_wire_ato
 			.request = *ask,
 			.base = bytes,
 			.len = ask->len,
-			.room = bytes ? (uint32_t)max() : 0,
+			.room = room,
 			.done = near_done,
 			.arg = c,
 		};
 		hk_same_node_start(&c->near);
 	} else {
-		rc = hk_worker_atomic(hk_btl.worker, ep->peer, &c->far, ask, bytes, far_done, c);
+		rc = hk_worker_call(hk_btl.worker, ep->peer, &c->far, ask, bytes, room, far_done,
+				    c);
 		if (HK_UNLIKELY(rc == -ENOTCONN))
 			(void)hk_btl_refused(rc);
 	}

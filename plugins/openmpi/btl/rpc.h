@@ -18,6 +18,7 @@ struct mca_btl_base_module_t;
 
 /* A call of ours. The caller provides the memory, which is the BTL's until `done`. */
 struct hk_btl_call {
+	struct mca_btl_base_endpoint_t *ep;
 	struct hk_atomic_op far;
 	struct hk_same_node_op near;
 	hk_done_fn done;
@@ -56,10 +57,11 @@ struct hk_btl_rpc {
 	bool (*add)(struct hk_btl_procedure *p);
 	/* When this returns, the procedure has returned, and is not called again. */
 	void (*del)(struct hk_btl_procedure *p);
-	/* Calls procedure @ask->region of @ep, another process, with ask->len bytes at @bytes,
-	 * where the result goes; as hk_worker_atomic(). `done` may run before this returns. */
+	/* Calls procedure @ask->region of @ep, another process, as hk_worker_call(). `done` may run
+	 * before this returns. */
 	int (*call)(struct mca_btl_base_endpoint_t *ep, struct hk_btl_call *c,
-		    const struct hk_wire_atomic *ask, void *bytes, hk_done_fn done, void *arg);
+		    const struct hk_wire_atomic *ask, void *bytes, uint32_t room, hk_done_fn done,
+		    void *arg);
 	/* Answers by caller->call.operand and the call.len bytes at @result. Any thread, also
 	 * inside of a procedure; takes no lock. -ENOMEM: the caller waits for ever. */
 	int (*reply)(const struct hk_btl_caller *caller, const void *result);

@@ -31,9 +31,8 @@ static void call(struct called *c, hk_region r, uint64_t operand, uint32_t len)
 	};
 
 	c->status = 0;
-	CHECK(hk_worker_atomic_max(end[A].w) <= ROOM);
-	CHECK_EQ(hk_worker_atomic(end[A].w, end[A].peer, &c->op, &request, c->bytes, done,
-				  &c->status),
+	CHECK_EQ(hk_worker_call(end[A].w, end[A].peer, &c->op, &request, c->bytes, ROOM, done,
+				&c->status),
 		 0);
 }
 

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* openmpi/osc/calls.c: calls of ours in flight. */
+#include "openmpi/osc/osc_hikyaku.h"
+
+#include "opal/runtime/opal_progress.h"
+
+#include "base/common.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BYTES_MAX ((size_t)32 << 20) /* memory that the calls of one window hold */
+
+void hk_osc_begins(struct hk_osc_module *m, int target, struct hk_osc_request *request)
+{
+	m->peer[target].in_flight++;
+	m->in_flight++;
+	if (request)
+		request->parts++;
+}
+
+void hk_osc_ended(struct hk_osc_module *m, int target, struct hk_osc_request *request, int status)
+{
+	int error = status == 0 ? OMPI_SUCCESS : OMPI_ERR_RMA_RANGE;
+
+	/* a lost peer ends the job; the BTL has said why */
+	if (status == -ENOTCONN)
+		error = OMPI_ERR_UNREACH;
+	if (HK_UNLIKELY(error != OMPI_SUCCESS) && !request)
+		m->error = error;
+	if (request)
+		hk_osc_request_part_ended(request, error);
+	m->peer[target].in_flight--;
+	m->in_flight--;
+}
+
+int hk_osc_wait(struct hk_osc_module *m, int target)
+{
+	_Atomic uint32_t *n = target < 0 ? &m->in_flight : &m->peer[target].in_flight;
+
+	while (*n)
+		opal_progress();
+	return HK_UNLIKELY(m->error) ? atomic_exchange(&m->error, OMPI_SUCCESS) : OMPI_SUCCESS;
+}
+
+struct hk_osc_call *hk_osc_call_new(struct hk_osc_module *m, int target, size_t room,
+				    struct hk_osc_request *request)
+{
+	size_t size = sizeof(struct hk_osc_call) + room;
+
+	while (HK_UNLIKELY(m->bytes > BYTES_MAX))
+		opal_progress();
+	struct hk_osc_call *c = malloc(size);
+
+	if (HK_UNLIKELY(!c))
+		return NULL;
+	c->m = m;
+	c->target = target;
+	c->request = request;
+	c->size = size;
+	c->room = room;
+	c->locals = 0;
+	m->bytes += size;
+	return c;
+}
+
+static void call_free(struct hk_osc_call *c)
+{
+	c->m->bytes -= c->size;
+	free(c);
+}
+
+/* Stores the result, of @len bytes, where it belongs. */
+static int store_result(const struct hk_osc_call *c, size_t len)
+{
+	size_t at = 0;
+
+	for (unsigned i = 0; i < c->locals; i++) {
+		if (len - at < c->local[i].len)
+			return -EACCES;
+		memcpy(c->local[i].at, c->bytes + at, c->local[i].len);
+		at += c->local[i].len;
+	}
+	return at == len ? 0 : -EACCES;
+}
+
+static void done(void *arg, int status)
+{
+	struct hk_osc_call *c = arg;
+	struct hk_osc_module *m = c->m;
+	struct hk_osc_request *request = c->request;
+	int target = c->target;
+
+	if (status == 0)
+		status = store_result(c, c->super.result);
+	call_free(c);
+	hk_osc_ended(m, target, request, status); /* the window may be freed now */
+}
+
+/* Carries out the call in this process. */
+static void call_here(struct hk_osc_call *c, const struct hk_wire_atomic *ask)
+{
+	struct hk_osc_module *m = c->m;
+	struct hk_osc_target *t = m->peer[c->target].here;
+	struct hk_btl_caller caller = {.call = *ask};
+	int target = c->target;
+	bool tell;
+	char *args = malloc(c->room ? c->room : 1);
+
+	if (!args) {
+		done(c, -ENOMEM);
+		return;
+	}
+	memcpy(args, c->bytes, ask->len);
+	enum hk_rpc_end end = hk_osc_serve(t, &caller, false, args, c->bytes, &tell);
+
+	free(args);
+	c->super.result = caller.call.len;
+	if (end == HK_RPC_LATER) /* of a lock */
+		while (!hk_osc_waiting(t->segment.state)[m->rank].granted)
+			opal_progress();
+	done(c, end == HK_RPC_DENIED ? -EACCES : 0);
+	if (tell)
+		(void)hk_osc_tell(m, target, HK_OSC_GRANT);
+}
+
+/* Can this process carry out calls of @kind by itself? */
+static bool is_here(const struct hk_osc_peer *p, enum hk_osc_kind kind)
+{
+	return p->here &&
+	       (!p->ep || (kind <= HK_OSC_CAS ? p->here->base != NULL : kind != HK_OSC_GRANT));
+}
+
+int hk_osc_call_send(struct hk_osc_call *c, uint64_t operand, size_t len)
+{
+	struct hk_osc_module *m = c->m;
+	const struct hk_osc_peer *peer = &m->peer[c->target];
+	const struct hk_wire_atomic ask = {
+		.op = HK_ATOMIC_RPC,
+		.region = peer->procedure,
+		.len = (uint32_t)len,
+		.offset = (uint64_t)m->rank,
+		.operand = operand,
+	};
+
+	hk_osc_begins(m, c->target, c->request);
+	if (is_here(peer, operand & 0xff)) {
+		call_here(c, &ask);
+		return OMPI_SUCCESS;
+	}
+	int rc = m->rpc->call(peer->ep, &c->super, &ask, c->bytes, (uint32_t)c->room, done, c);
+
+	if (HK_LIKELY(rc == 0))
+		return OMPI_SUCCESS;
+	done(c, rc);
+	return rc == -ENOTCONN ? OMPI_ERR_UNREACH : OMPI_ERR_BAD_PARAM;
+}
+
+int hk_osc_tell(struct hk_osc_module *m, int target, enum hk_osc_kind kind)
+{
+	struct hk_osc_call *c = hk_osc_call_new(m, target, 0, NULL);
+
+	return HK_LIKELY(c) ? hk_osc_call_send(c, hk_osc_ask(kind, 0, 0, 0), 0)
+			    : OMPI_ERR_OUT_OF_RESOURCE;
+}
+
+int hk_osc_lock_take(struct hk_osc_module *m, int target, bool exclusive)
+{
+	/* a rank that takes its own lock in a loop must let the requests of others arrive */
+	if (m->peer[target].here)
+		opal_progress();
+	int rc = hk_osc_tell(m, target, exclusive ? HK_OSC_LOCK_EXCLUSIVE : HK_OSC_LOCK_SHARED);
+
+	return rc == OMPI_SUCCESS ? hk_osc_wait(m, target) : rc;
+}

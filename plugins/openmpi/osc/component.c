@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* openmpi/osc/component.c: what Open MPI loads (`ompi_info --param osc hikyaku`). */
+#include "openmpi/osc/osc_hikyaku.h"
+
+#include "hikyaku/service.h"
+
+#include "opal/mca/base/mca_base_var.h"
+
+static int component_register(void)
+{
+	mca_osc_hikyaku_component.priority = 5;
+	(void)mca_base_component_var_register(
+		&mca_osc_hikyaku_component.super.osc_version, "priority",
+		"Priority of one-sided communication by Hikyaku; pt2pt has 10",
+		MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
+		&mca_osc_hikyaku_component.priority);
+	return OMPI_SUCCESS;
+}
+
+static int init(bool enable_progress_threads, bool enable_mpi_threads)
+{
+	(void)enable_progress_threads;
+	(void)enable_mpi_threads;
+	return OMPI_SUCCESS;
+}
+
+static int finalize(void)
+{
+	return OMPI_SUCCESS;
+}
+
+static const struct hk_btl_rpc *rpc(void)
+{
+	const struct hk_service *s = hk_service_find();
+
+	return s ? s->rpc : NULL;
+}
+
+/* Serves windows whose ranks the BTL reaches, all of them. */
+static int query(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
+		 struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor)
+{
+	const struct hk_btl_rpc *btl = rpc();
+
+	(void)win;
+	(void)base;
+	(void)size;
+	(void)disp_unit;
+	(void)info;
+	if (!btl || flavor == MPI_WIN_FLAVOR_SHARED || OMPI_COMM_IS_INTER(comm))
+		return -1;
+	for (int i = 0; i < ompi_comm_size(comm); i++)
+		if (i != ompi_comm_rank(comm) && !hk_osc_endpoint(btl, comm, i))
+			return -1;
+	return mca_osc_hikyaku_component.priority;
+}
+
+static int select_this(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
+		       struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor,
+		       int *model)
+{
+	(void)info;
+	*model = MPI_WIN_UNIFIED;
+	return hk_osc_open(win, base, size, disp_unit, comm, flavor, rpc());
+}
+
+struct hk_osc_component mca_osc_hikyaku_component __attribute__((visibility("default"))) = {
+	.super =
+		{
+			.osc_version =
+				{
+					OMPI_OSC_BASE_VERSION_3_0_0,
+					.mca_component_name = "hikyaku",
+					MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION,
+							      OMPI_MINOR_VERSION,
+							      OMPI_RELEASE_VERSION),
+					.mca_register_component_params = component_register,
+				},
+			.osc_data = {MCA_BASE_METADATA_PARAM_NONE},
+			.osc_init = init,
+			.osc_query = query,
+			.osc_select = select_this,
+			.osc_finalize = finalize,
+		},
+};

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * openmpi/osc/protocol.h: what ranks ask of the owner of a window: a call of its procedure
+ * (openmpi/btl/rpc.h). The fields of the call are:
+ *
+ *   offset    rank of the caller in the window's group
+ *   operand   request: bits 0-7 kind, 8-15 operation (its Fortran index), 16-31 predefined type
+ * (its Fortran index), 32-47 runs. Reply: nothing compare   nothing
+ *
+ * The arguments of PUT, GET, ACC, GET_ACC and CAS begin with the runs: pieces of the window in
+ * which elements follow each other. Behind them come the elements of all runs, as they lie in
+ * memory: of CAS the expected one, then the new one. GET, GET_ACC and CAS give back the elements
+ * before.
+ *
+ * A lock is granted by the reply, in the order of requests. All ranks run the same build, so
+ * numbers are in the order of the host.
+ */
+#ifndef HK_OSC_PROTOCOL_H
+#define HK_OSC_PROTOCOL_H
+
+#include <stdint.h>
+
+enum hk_osc_kind {
+	HK_OSC_PUT,
+	HK_OSC_GET,
+	HK_OSC_ACC,
+	HK_OSC_GET_ACC,
+	HK_OSC_CAS,
+	HK_OSC_LOCK_SHARED,
+	HK_OSC_LOCK_EXCLUSIVE,
+	HK_OSC_UNLOCK,
+	HK_OSC_POST,     /* the caller exposes its window to us */
+	HK_OSC_COMPLETE, /* the caller has completed its access to our window */
+	HK_OSC_GRANT,    /* a rank of our node has granted our lock to ranks that called */
+	HK_OSC_KINDS,
+};
+
+struct hk_osc_run {
+	uint64_t offset; /* bytes from the window's base; in a dynamic window, the address */
+	uint64_t count;  /* elements */
+};
+
+static inline uint64_t hk_osc_ask(enum hk_osc_kind kind, unsigned op, unsigned type, unsigned runs)
+{
+	return (uint64_t)kind | (uint64_t)op << 8 | (uint64_t)type << 16 | (uint64_t)runs << 32;
+}
+
+#endif

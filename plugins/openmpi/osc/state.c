@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* openmpi/osc/state.c: the state of a window, and the segment that it lies in (state.h). */
+#include "openmpi/osc/state.h"
+
+#include "base/common.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PAGE  4096u
+#define TRIES 1000 /* names */
+
+#define ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
+
+/* Where the arrays begin. */
+#define WAITERS ROUND_UP(sizeof(struct hk_osc_state), 64)
+
+static size_t waiting_at(uint32_t ranks)
+{
+	return ROUND_UP(WAITERS + ranks * sizeof(struct hk_osc_waiter), 64);
+}
+
+static size_t posted_at(uint32_t ranks)
+{
+	return ROUND_UP(waiting_at(ranks) + ranks * sizeof(struct hk_osc_waiting), 64);
+}
+
+/* The length of the state. Memory of the window begins behind it. */
+static size_t state_len(uint32_t ranks)
+{
+	return ROUND_UP(posted_at(ranks) + ranks * sizeof(uint32_t), PAGE);
+}
+
+struct hk_osc_waiter *hk_osc_waiters(struct hk_osc_state *s)
+{
+	return (void *)((char *)s + WAITERS);
+}
+
+struct hk_osc_waiting *hk_osc_waiting(struct hk_osc_state *s)
+{
+	return (void *)((char *)s + waiting_at(s->ranks));
+}
+
+_Atomic uint32_t *hk_osc_posted(struct hk_osc_state *s)
+{
+	return (void *)((char *)s + posted_at(s->ranks));
+}
+
+static void init(struct hk_osc_state *s, uint32_t ranks)
+{
+	pthread_mutexattr_t a;
+
+	s->ranks = ranks;
+	hk_osc_lock_init(&s->lock);
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&s->mutex, &a);
+	pthread_mutexattr_destroy(&a);
+}
+
+/* A new segment of @len bytes, with a name. -1: there is none. */
+static int create(size_t len, char name[HK_OSC_SEGMENT_NAME])
+{
+	static _Atomic unsigned number;
+	int fd = -1;
+
+	for (int i = 0; fd < 0 && i < TRIES; i++) {
+		snprintf(name, HK_OSC_SEGMENT_NAME, "/hikyaku-osc-%d-%u", (int)getpid(), number++);
+		fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0 && errno != EEXIST)
+			return -1;
+	}
+	/* memory that is missing must be known now: later it would be a SIGBUS */
+	if (fd >= 0 && posix_fallocate(fd, 0, (off_t)len) != 0) {
+		shm_unlink(name);
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static bool map(struct hk_osc_segment *g, int fd)
+{
+	void *at = mmap(NULL, g->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	close(fd);
+	if (at == MAP_FAILED)
+		return false;
+	g->state = at;
+	g->is_mapped = true;
+	return true;
+}
+
+bool hk_osc_segment_make(struct hk_osc_segment *g, uint32_t ranks, bool memory, size_t size,
+			 bool shared)
+{
+	size_t begin = state_len(ranks);
+
+	*g = (struct hk_osc_segment){.len = begin + (memory ? size : 0)};
+	int fd = shared ? create(g->len, g->name) : -1;
+
+	if (fd < 0 || !map(g, fd)) {
+		hk_osc_segment_unlink(g);
+		g->state = aligned_alloc(PAGE, ROUND_UP(g->len, PAGE));
+		if (!g->state)
+			return false;
+		memset(g->state, 0, begin);
+	}
+	g->memory = memory ? (char *)g->state + begin : NULL;
+	init(g->state, ranks);
+	return true;
+}
+
+bool hk_osc_segment_map(struct hk_osc_segment *g, const char *name, uint32_t ranks, bool memory,
+			size_t size)
+{
+	size_t begin = state_len(ranks);
+	struct stat st;
+
+	*g = (struct hk_osc_segment){.len = begin + (memory ? size : 0)};
+	int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return false;
+	if (fstat(fd, &st) != 0 || st.st_uid != geteuid() || (size_t)st.st_size < g->len) {
+		close(fd);
+		return false;
+	}
+	if (!map(g, fd))
+		return false;
+	g->memory = memory ? (char *)g->state + begin : NULL;
+	return true;
+}
+
+void hk_osc_segment_unlink(struct hk_osc_segment *g)
+{
+	if (g->name[0])
+		shm_unlink(g->name);
+	g->name[0] = '\0';
+}
+
+void hk_osc_segment_free(struct hk_osc_segment *g)
+{
+	hk_osc_segment_unlink(g);
+	if (g->is_mapped)
+		munmap(g->state, g->len);
+	else
+		free(g->state);
+	*g = (struct hk_osc_segment){0};
+}
+
+void hk_osc_state_enter(struct hk_osc_state *s)
+{
+	/* a rank that died inside ends the job soon */
+	if (HK_UNLIKELY(pthread_mutex_lock(&s->mutex) == EOWNERDEAD))
+		pthread_mutex_consistent(&s->mutex);
+}
+
+void hk_osc_state_leave(struct hk_osc_state *s)
+{
+	pthread_mutex_unlock(&s->mutex);
+}
