@@ -8,9 +8,10 @@
  *
  *     {"metric":"put_us","size":8,"value":1.6,"iterations":20000}
  *
- * Metrics: put_us and get_us of each size, fetch_add_us and cas_us of 8 bytes. A value is the time
- * of one operation and its flush in microseconds, the mean over --sample-ms (default 200). Once for
- * each size, outside of the timing, a get reads the data of a put, and rank 0 compares them.
+ * Metrics: put_us, get_us and acc_us (a sum of doubles) of each size, fetch_add_us, cas_us and
+ * lock_put_us (lock, put, unlock) of 8 bytes. A value is the time of one operation and its flush in
+ * microseconds, the mean over --sample-ms (default 200). Once for each size, outside of the timing,
+ * a get reads the data of a put, and rank 0 compares them.
  *
  *     rma_bench [--sizes 8,65536] [--sample-ms 200]
  */
@@ -23,8 +24,9 @@
 #define MAX_SIZE  (1l << 26)
 #define MAX_SIZES 64
 
-enum metric { PUT, GET, FETCH_ADD, CAS, METRICS };
-static const char *const name[METRICS] = {"put_us", "get_us", "fetch_add_us", "cas_us"};
+enum metric { PUT, GET, ACC, FETCH_ADD, CAS, LOCK_PUT, METRICS };
+static const char *const name[METRICS] = {"put_us",       "get_us", "acc_us",
+					  "fetch_add_us", "cas_us", "lock_put_us"};
 
 static MPI_Win win;
 static char *buf;
@@ -47,6 +49,14 @@ static void operate(enum metric metric, int size)
 	case GET:
 		MPI_Get(buf, size, MPI_BYTE, 1, 8, size, MPI_BYTE, win);
 		break;
+	case ACC:
+		MPI_Accumulate(buf, size / 8, MPI_DOUBLE, 1, 8, size / 8, MPI_DOUBLE, MPI_SUM, win);
+		break;
+	case LOCK_PUT:
+		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win);
+		MPI_Put(buf, size, MPI_BYTE, 1, 8, size, MPI_BYTE, win);
+		MPI_Win_unlock(1, win);
+		return;
 	case FETCH_ADD:
 		MPI_Fetch_and_op(&one, &old, MPI_LONG, 1, 0, MPI_SUM, win);
 		break;
@@ -138,12 +148,18 @@ int main(int argc, char **argv)
 			check((size_t)size[i]);
 			measure(PUT, size[i], sample);
 			measure(GET, size[i], sample);
+			memset(buf, 0, (size_t)size[i]);
+			if (size[i] % 8 == 0)
+				measure(ACC, size[i], sample);
 		}
 		measure(FETCH_ADD, 8, sample);
 		measure(CAS, 8, sample);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	MPI_Win_unlock_all(win);
+	if (rank == 0)
+		measure(LOCK_PUT, 8, sample);
+	MPI_Barrier(MPI_COMM_WORLD);
 	MPI_Win_free(&win);
 	free(buf);
 	MPI_Finalize();

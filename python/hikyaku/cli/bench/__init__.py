@@ -5,7 +5,7 @@ import click
 
 from ..late import LateCommands
 
-SUITES = ("mpi", "modes", "protocols", "rtc", "learn", "halo", "sdn")
+SUITES = ("mpi", "modes", "protocols", "rma", "rtc", "learn", "halo", "sdn")
 SUITES += ("scale", "router", "devmem", "compare")
 
 
