@@ -4,10 +4,12 @@
  * the environment. The launchers are Open MPI's mpirun, MPICH's and Intel MPI's mpiexec, programs
  * that speak PMIx, and Slurm's srun, in this order.
  *
- * Pure: reads the environment only.
+ * It reads the environment, and of the parent process the name.
  */
 #ifndef HIKYAKU_BASE_LAUNCHER_H
 #define HIKYAKU_BASE_LAUNCHER_H
+
+#include <sys/types.h>
 
 #pragma GCC visibility push(default)
 
@@ -15,6 +17,12 @@
  * has set it. */
 const char *hk_launcher_rank(void);
 const char *hk_launcher_local_rank(void);
+
+/* The text of the number of the job's processes on this node. NULL: no launcher has set it. */
+const char *hk_launcher_local_size(void);
+
+/* The launcher's process on this node, which has started this process; 0 if something else has. */
+pid_t hk_launcher_process(void);
 
 #pragma GCC visibility pop
 

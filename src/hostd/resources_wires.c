@@ -43,7 +43,7 @@ int hk_res_wire_plan(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 }
 
 /* The receive pool of queue @k of the wire. Eager queues share one; another queue uses that of this
- * node's slot for which it is (openmpi/btl/mode.c). */
+ * node's slot for which it is (hosted.c). */
 static struct rte_mempool *pool_of(const struct hk_res *r, const struct hk_res_wire *w, unsigned k)
 {
 	if (k < w->eager)

@@ -46,7 +46,7 @@
 #include "hikyaku/service.h"
 #include "worker/atomic.h"
 #include "worker/private.h"
-#include "hostd/client.h"
+#include "hostd/hosted.h"
 #include "openmpi/btl/modex.h"
 #include "openmpi/btl/same_node.h"
 #include "port/port.h"
@@ -136,8 +136,8 @@ struct hk_btl_module {
 	struct hk_worker *worker;
 	bool threads; /* MPI_THREAD_MULTIPLE: lock */
 	pthread_mutex_t lock;
-	struct hk_hostd_client *daemon; /* client of this node's hikyakud; NULL: mode inline */
-	bool same_node;                 /* ranks of our node reach our memory: same_node.c */
+	struct hk_hosted *daemon; /* by this node's hikyakud; NULL: mode inline */
+	bool same_node;           /* ranks of our node reach our memory: same_node.c */
 	bool wire_set;
 	bool tag;         /* destination addresses are tags */
 	bool shares_port; /* ranks of this node use the same one, and claim their frames */
@@ -248,9 +248,6 @@ void hk_btl_open_txqs(struct hk_candidate *list, size_t n);
 /* ---- mode.c */
 int hk_btl_mode_choose(struct hk_error *err);
 uint32_t hk_btl_mode_current(void); /* enum hk_ctl_mode; 0: inline */
-int hk_btl_mode_join(struct hk_error *err);
-int hk_btl_mode_memory(struct hk_worker_config *cfg, struct hk_error *err);
-int hk_btl_mode_share(struct hk_error *err);
 void hk_btl_mode_txqs(struct hk_candidate *list, size_t n);
 void hk_btl_mode_unshare(void);
 void hk_btl_mode_leave(void);

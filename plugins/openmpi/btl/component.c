@@ -90,7 +90,7 @@ int hk_btl_publish(struct hk_port *const *port)
 		m.path[i].frame_max = port[i]->info.frame_max;
 	}
 	if (hk_btl.daemon) {
-		const struct hk_ctl_welcome *lease = hk_hostd_client_lease(hk_btl.daemon);
+		const struct hk_ctl_welcome *lease = hk_hosted_lease(hk_btl.daemon);
 
 		memcpy(m.path[0].mac, lease->mac, 6);
 		m.path[0].frame_max = (uint16_t)lease->frame_max;

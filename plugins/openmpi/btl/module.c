@@ -121,7 +121,8 @@ static void set_limits(struct hk_port *const *port)
 static int start_dpdk(struct hk_error *err)
 {
 	if (hk_btl.daemon)
-		return hk_btl_mode_join(err);
+		return hk_hosted_start_dpdk(hk_btl.daemon, PARAMS->eal_args, PARAMS->verbose >= 20,
+					    err);
 	const struct hk_btl_params *p = PARAMS;
 	struct hk_eal_config eal = {
 		.memory_mb = p->memory_mb,
@@ -197,11 +198,11 @@ static int open_ports(struct hk_worker_config *cfg, struct hk_port **port, struc
 			rc = hk_port_wire_set_check(hk_btl.path[i], err);
 		for (unsigned i = 0; i < hk_btl.path_count; i++)
 			path_carries(cfg,
-				     hk_btl.daemon ? hk_hostd_client_lease(hk_btl.daemon)->frame_max
+				     hk_btl.daemon ? hk_hosted_lease(hk_btl.daemon)->frame_max
 						   : hk_port_wire_frame_max(hk_btl.path[i]),
 				     true, 0, false);
 	} else if (hk_btl.daemon) {
-		const struct hk_ctl_welcome *l = hk_hostd_client_lease(hk_btl.daemon);
+		const struct hk_ctl_welcome *l = hk_hosted_lease(hk_btl.daemon);
 
 		path_carries(cfg, l->frame_max, false, l->link_mbps, l->classes);
 	} else {
@@ -280,7 +281,7 @@ static int open_worker(struct hk_port **port, struct hk_error *err)
 	configure(&cfg);
 	rc = open_ports(&cfg, port, err);
 	if (rc == 0 && hk_btl.daemon)
-		rc = hk_btl_mode_memory(&cfg, err);
+		rc = hk_hosted_memory(hk_btl.daemon, &cfg, err);
 	if (rc == 0)
 		rc = hk_worker_open(&cfg, &hk_btl.worker, err);
 	if (rc == 0)
@@ -318,8 +319,8 @@ static void open_tap(void)
 		return;
 	snprintf(who, sizeof(who), "rank %u of job %08x", opal_proc_local_get()->proc_name.vpid,
 		 hk_btl.key);
-	if (hk_tap_open(who, hk_btl.daemon ? hk_hostd_client_lease(hk_btl.daemon)->shared : NULL,
-			&err) != 0)
+	if (hk_tap_open(who, hk_btl.daemon ? hk_hosted_lease(hk_btl.daemon)->shared : NULL, &err) !=
+	    0)
 		opal_output_verbose(1, mca_btl_hikyaku_component.output, "hikyaku: %s", err.text);
 	else
 		hk_btl_stats_start();
@@ -378,7 +379,7 @@ int hk_btl_module_init(struct hk_error *err)
 	hk_btl_onesided_init();
 	hk_btl.same_node = open_same_node();
 	if (hk_btl.daemon)
-		rc = hk_btl_mode_share(err);
+		rc = hk_hosted_share(hk_btl.daemon, hk_btl.worker, PARAMS->progress_thread, err);
 	else if (PARAMS->progress_thread)
 		rc = hk_worker_progress_thread_start(hk_btl.worker, PARAMS->progress_idle_us,
 						     PARAMS->progress_period_us, err);
