@@ -88,6 +88,11 @@ int hk_worker_rma_proxy_start(struct hk_worker *w, struct hk_error *err);
  * so that no progress proxy steps in. For a thread that yields or sleeps while it waits. */
 void hk_worker_next_poll_at(struct hk_worker *w, uint64_t then);
 
+/* Other tasks need this core, and hk_worker_progress() has found nothing. Returns how many ns to
+ * sleep (idle.h), or 0 for a yield, and announces the next poll. */
+struct hk_idle;
+uint64_t hk_worker_idle(struct hk_worker *w, struct hk_idle *idle);
+
 /* Marks the worker as broken: its poller died inside it, or hikyakud cut it off. The next progress
  * calls `lost` with HK_PEER_NONE, HK_DISCONNECT_NONE and @text, which must outlive the worker. Any
  * thread. */

@@ -17,6 +17,7 @@
  */
 #include "worker/proxy.h"
 #include "base/capabilities.h"
+#include "worker/idle.h"
 #include "worker/rma_internal.h"
 #include "worker/rx.h"
 #include "worker/tx.h"
@@ -251,6 +252,17 @@ int hk_worker_proxy_init(void)
 void hk_worker_next_poll_at(struct hk_worker *w, uint64_t then)
 {
 	atomic_store_explicit(&w->app_polled_at, then, memory_order_relaxed);
+}
+
+HK_NOINLINE uint64_t hk_worker_idle(struct hk_worker *w, struct hk_idle *idle)
+{
+	uint64_t now = hk_worker_now(w);
+	bool silent = hk_idle_checks_silence(idle) && hk_worker_peer_silent(w, HK_IDLE_SILENT);
+	bool blocked = hk_idle_checks_not_polling(idle) && hk_worker_peers_not_polling(w);
+	uint64_t sleep_ns = hk_idle_poll(idle, now, silent, blocked);
+
+	hk_worker_next_poll_at(w, hk_idle_next_poll_at(idle));
+	return sleep_ns;
 }
 
 enum hk_proxy_state hk_worker_proxy_poll(struct hk_worker *w, uint64_t tsc)

@@ -24,7 +24,6 @@
  *   onesided.c    put and atomic operations
  *   rpc.c         procedures that ranks call of each other, for osc/
  *   same_node.c        the same between ranks of one node (same_node.h)
- *   idle.c        when a waiting rank sleeps (idle.h)
  *   relock.c      a lock for which osc/rdma would wait forever
  *
  * The interface is that of opal/mca/btl/btl.h of Open MPI 4.1 and 5.0 (openmpi/version.h), which
@@ -45,6 +44,7 @@
 
 #include "hikyaku/service.h"
 #include "worker/atomic.h"
+#include "worker/idle.h"
 #include "worker/private.h"
 #include "hostd/hosted.h"
 #include "openmpi/btl/modex.h"

@@ -5,7 +5,6 @@
  */
 #include "openmpi/btl/btl_hikyaku.h"
 #include "openmpi/version.h"
-#include "openmpi/btl/idle.h"
 #include "hikyaku/service.h"
 
 #include "opal/mca/base/mca_base_var.h"
@@ -160,21 +159,6 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 
 static struct hk_idle idle; /* under our lock */
 
-/* Other tasks need this core, and nothing has arrived. Returns how many ns to sleep, or 0 for a
- * yield. */
-static HK_NOINLINE uint64_t backoff(void)
-{
-	uint64_t now = hk_worker_now(hk_btl.worker);
-	bool silent = hk_idle_checks_silence(&idle) &&
-		      hk_worker_peer_silent(hk_btl.worker, HK_IDLE_SILENT);
-	bool blocked = hk_idle_checks_not_polling(&idle) &&
-		       hk_worker_peers_not_polling(hk_btl.worker);
-	uint64_t sleep_ns = hk_idle_poll(&idle, now, silent, blocked);
-
-	hk_worker_next_poll_at(hk_btl.worker, hk_idle_next_poll_at(&idle));
-	return sleep_ns;
-}
-
 static int component_progress(void)
 {
 	uint64_t sleep_ns = 0;
@@ -191,7 +175,7 @@ static int component_progress(void)
 		if (done)
 			hk_idle_busy(&idle);
 		else
-			sleep_ns = backoff();
+			sleep_ns = hk_worker_idle(hk_btl.worker, &idle);
 	}
 	hk_btl_unlock();
 	if (HK_LIKELY(sleep_ns == 0))

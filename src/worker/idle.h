@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * openmpi/btl/idle.h: when a waiting rank gives its core to others (mpi_yield_when_idle).
+ * worker/idle.h: when a waiting rank gives its core to others, where ranks share cores.
  *
  * DESIGN NOTES
  *
- * Problem: Open MPI yields. sched_yield(2) is good between ranks of one session that all wait.
- * Otherwise the kernel gives a task that yields its next turn late. All other tasks on the core
- * have a slice first (since 6.18, some ms). Moreover, the kernel never gives the core to
+ * Problem: A rank that waits can yield. sched_yield(2) is good between ranks of one session that
+ * all wait. Otherwise the kernel gives a task that yields its next turn late. All other tasks on
+ * the core have a slice first (since 6.18, some ms). Moreover, the kernel never gives the core to
  * another session (autogroup) or control group, to which the awaited process may belong. A short
  * sleep solves both: the core is free, and the task gets it back soon after it wakes.
  *
@@ -20,13 +20,15 @@
  *
  * It is a pure state machine: the caller passes the time, and sleeps.
  */
-#ifndef HK_MPI_IDLE_H
-#define HK_MPI_IDLE_H
+#ifndef HK_WORKER_IDLE_H
+#define HK_WORKER_IDLE_H
 
 #include "base/common.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#pragma GCC visibility push(default)
 
 #define HK_IDLE_SLEEP         (50 * HK_USEC)
 #define HK_IDLE_SLOW_YIELD    HK_MSEC        /* a yield that took so long: others wanted the core */
@@ -82,5 +84,7 @@ static inline void hk_idle_busy(struct hk_idle *i)
 	i->due = 0;
 	i->polls = 0;
 }
+
+#pragma GCC visibility pop
 
 #endif

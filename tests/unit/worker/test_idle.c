@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/openmpi/test_idle.c: when a rank that waits sleeps in place of a yield.
+ * tests/unit/worker/test_idle.c: when a rank that waits sleeps in place of a yield.
  */
-#include "openmpi/btl/idle.h"
+#include "worker/idle.h"
 #include "tests/support/hk_test.h"
 
 #define QUICK (2 * HK_USEC)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * openmpi/btl/idle.c: when a rank that waits sleeps in place of a yield.
+ * worker/idle.c: when a rank that waits sleeps in place of a yield.
  */
-#include "openmpi/btl/idle.h"
+#include "worker/idle.h"
 
 /* Consecutive slow yields before the rank sleeps. One long pause between two polls may be the
  * application's computation. */
