@@ -152,6 +152,17 @@ bool hk_eal_verbose(void);
 int hk_wakeups_create(struct hk_error *err);
 int hk_wakeups_attach(struct hk_error *err);
 
+/* A signal on a wire, as a message of memif's protocol. The driver of the other end may still read
+ * the socket. Then it ignores a message of this type, but a message of another length would end the
+ * wire. Acknowledgements of the driver itself have a 0 as @sleeper. */
+#define HK_WIRE_SIGNAL_TYPE 1 /* memif's ACK */
+struct hk_wire_signal {
+	uint16_t type;
+	uint8_t sleeper; /* enum hk_wakeup plus 1 */
+	uint8_t zero[125];
+};
+_Static_assert(sizeof(struct hk_wire_signal) == 128, "memif's messages have one length");
+
 /* The wakeup of the wire that is port @id. hk_wakeup_set_wire() registers @fd, which still belongs
  * to the caller; hk_wakeup_take_wire() unregisters and returns it (-1: none). A secondary fetches a
  * descriptor of its own from the primary, which it closes after taking it. */

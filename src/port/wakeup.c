@@ -25,7 +25,7 @@
 #define ZONE         "hk_wakeups"
 #define REQUEST_MS   1000 /* limit for one reply; the primary's thread has little else to do */
 #define MAX_EVENTS   16   /* descriptors handled at a time */
-#define MAX_MESSAGES 32   /* bytes read from a wire at a time */
+#define MAX_MESSAGES 32   /* read from a wire at a time */
 #define MEMORY_ID    UINT16_MAX /* requests the memory's wakeups instead of a wire's */
 
 struct hk_wakeup_word *hk_wakeup_words;
@@ -191,12 +191,12 @@ int hk_wakeup_take_wire(uint16_t id)
 
 bool hk_wakeup_signal_wire(uint16_t id, enum hk_wakeup b)
 {
-	const char c = (char)b;
+	const struct hk_wire_signal m = {.type = HK_WIRE_SIGNAL_TYPE, .sleeper = (uint8_t)(b + 1)};
 	int fd = id < RTE_MAX_ETHPORTS
 			 ? atomic_load_explicit(&wire_fd[id], memory_order_relaxed) - 1
 			 : -1;
 
-	return fd >= 0 && send(fd, &c, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+	return fd >= 0 && send(fd, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(m);
 }
 
 /* ---- signalling and sleeping ---------------------------------------------------------------- */
@@ -284,11 +284,11 @@ static unsigned drain_wire(int fd)
 	ssize_t n = 1;
 
 	for (int i = 0; i < MAX_MESSAGES && n > 0; i++) {
-		uint8_t c;
+		struct hk_wire_signal m = {.type = 0};
 
-		n = recv(fd, &c, 1, MSG_DONTWAIT);
-		if (n > 0 && c < HK_WAKEUPS)
-			targets |= 1u << c;
+		n = recv(fd, &m, sizeof(m), MSG_DONTWAIT);
+		if (m.type == HK_WIRE_SIGNAL_TYPE && m.sleeper && m.sleeper <= HK_WAKEUPS)
+			targets |= 1u << (m.sleeper - 1);
 	}
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		hk_wakeup_unlisten_fd(fd);

@@ -6,7 +6,8 @@
  * Each shared memory has two wakeups, eventfds: the poller sleeps on one, hikyakud's switch on the
  * other. A thread that has produced work for the sleeper signals it. A wire between two memories
  * (memif) has a wakeup as well, its control socket. The driver does not use that socket once the
- * link is up (port/memif_guard.c): a byte sent there wakes the sleeper at the other end.
+ * guard has it (port/memif_guard.c): a message sent there wakes the sleeper at the other end. One
+ * end may have its guard before the other. So a signal is a message that the driver ignores.
  *
  * DESIGN NOTES
  *
@@ -34,7 +35,7 @@
  * treats as a signal before it sleeps.
  *
  * Trust. A signal means only that there may be work, and for which sleeper. A sleeper reads a
- * bounded number of bytes from a wire at a time and discards them. A peer that signals in a loop
+ * bounded number of messages from a wire at a time and discards them. A peer that signals in a loop
  * only costs CPU time. All processes of a memory can write its words: wrong values there suppress
  * signals, so that a sleeper wakes late.
  *

@@ -243,7 +243,9 @@ TEST(takes_in_signals_for_others_while_awake)
 
 		/* now it reads its control socket */
 		CHECK_OK(hk_switch_do_wire(sw, 0, &wire, ERR));
-		CHECK_EQ(send(other_end, "", 1, 0), 1); /* a signal for the poller */
+		const struct hk_wire_signal m = {HK_WIRE_SIGNAL_TYPE, 1 + HK_WAKEUP_POLLER, {0}};
+
+		CHECK_EQ(send(other_end, &m, sizeof(m), 0), sizeof(m));
 		sw->check_after = 0;
 		steps(10);
 		CHECK_EQ(unread_signals() == 0, bulk);

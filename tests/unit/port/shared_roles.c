@@ -13,6 +13,8 @@
 #include <rte_ring.h>
 #include <sched.h>
 #include <signal.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -250,6 +252,18 @@ static void signal_badly(void)
 	role_reply("signalled badly");
 }
 
+/* Signals, and waits until somebody at the other end has read it. */
+static void signal_until_read(void)
+{
+	int fd, n;
+
+	CHECK(hk_wakeup_signal_wire(port->id, HK_WAKEUP_POLLER));
+	fd = hk_wakeup_take_wire(port->id);
+	AWAIT(RIG_WAIT_MS, ioctl(fd, SIOCOUTQ, &n) == 0 && n == 0);
+	hk_wakeup_set_wire(port->id, fd);
+	role_reply("read");
+}
+
 static void start_secondary(const char *name, unsigned queue)
 {
 	struct hk_eal_config eal = {.role = HK_EAL_SECONDARY, .shared = name, .lcore = 1 + queue};
@@ -315,6 +329,8 @@ ROLE(secondary)
 				   hk_wakeup_requested(HK_WAKEUP_POLLER));
 		} else if (strcmp(line, "signal wire") == 0) {
 			CHECK(hk_wakeup_signal_wire(port->id, HK_WAKEUP_POLLER));
+		} else if (strcmp(line, "signal until read") == 0) {
+			signal_until_read();
 		} else if (strcmp(line, "signal here") == 0) {
 			hk_wakeup_signal(HK_WAKEUP_POLLER);
 		} else if (strcmp(line, "signal badly") == 0) {

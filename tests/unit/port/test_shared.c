@@ -269,6 +269,27 @@ TEST(bells_wake)
 	end_node(&b);
 }
 
+/* The client's link is up, and the server's driver still reads the control socket. A signal that
+ * comes so early has no effect on the wire. */
+TEST(early_signal_breaks_no_wire)
+{
+	start_primary(&a, 'a', "server");
+	start_primary(&b, 'b', "client");
+	a.port = (unsigned)atoi(rig_call(&a.primary, "open", "open "));
+	b.port = (unsigned)atoi(rig_call(&b.primary, "open", "open "));
+	start_second(&b, 0);
+	attach(&b, 0);
+	rig_call(&b.secondary[0], "signal until read", "read");
+	rig_call(&a.primary, "wait", "up");
+	rig_command(&b.secondary[0], "end");
+	rig_gone(&b.secondary[0]);
+	for (struct node *n = &a; n; n = n == &a ? &b : NULL) {
+		rig_command(&n->primary, "end");
+		rig_gone(&n->primary);
+		nothing_left(n);
+	}
+}
+
 /* All are killed, and started again under the same name without a clean-up. */
 TEST(name_is_used_again)
 {
