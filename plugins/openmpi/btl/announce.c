@@ -65,7 +65,7 @@ void hk_btl_announce(void)
 
 	if (ranks < 2)
 		return;
-	hk_btl_port_list_text(port, sizeof(port));
+	hk_ports_text(&hk_btl.ports, port, sizeof(port));
 	if (apart && nodes > 1)
 		opal_output(0, "hikyaku: %u ranks on %u nodes, port %s, mode %s", ranks, nodes,
 			    port, mode);

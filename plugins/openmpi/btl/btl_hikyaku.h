@@ -45,6 +45,7 @@
 #include "hikyaku/service.h"
 #include "worker/atomic.h"
 #include "worker/idle.h"
+#include "worker/ports.h"
 #include "worker/private.h"
 #include "hostd/hosted.h"
 #include "openmpi/btl/modex.h"
@@ -138,14 +139,11 @@ struct hk_btl_module {
 	pthread_mutex_t lock;
 	struct hk_hosted *daemon; /* by this node's hikyakud; NULL: mode inline */
 	bool same_node;           /* ranks of our node reach our memory: same_node.c */
-	bool wire_set;
-	bool tag;         /* destination addresses are tags */
-	bool shares_port; /* ranks of this node use the same one, and claim their frames */
-	bool registered;  /* the network's controller knows our address */
-	char path[HK_PATHS_MAX][HK_PORT_SPEC_MAX]; /* the ports, or wire sets */
-	bool optional[HK_PATHS_MAX];               /* a rank may go without it */
-	unsigned path_count;                       /* length of `path`; with hikyakud 1 */
-	struct hk_modex self;                      /* what we have published */
+	bool tag;                 /* destination addresses are tags */
+	bool shares_port;         /* ranks of this node use the same one, and claim their frames */
+	bool registered;          /* the network's controller knows our address */
+	struct hk_ports ports;    /* with hikyakud one */
+	struct hk_modex self;     /* what we have published */
 	struct hk_port *port[HK_PATHS_MAX]; /* the worker's; NULL with hikyakud, and for sets */
 	struct rte_mempool *rx_pool;        /* of a wire set: that of the first wire */
 	struct hk_wires wires;
@@ -211,14 +209,8 @@ void hk_btl_counters_register(void);
 
 /* ---- port_list.c */
 bool hk_btl_port_is_auto(void);
-/* Fills hk_btl.path and what belongs to it. */
+/* Fills hk_btl.ports. */
 int hk_btl_port_list_read(struct hk_error *err);
-/* Can nobody but the two ends of each wire send to any of the ports? */
-bool hk_btl_port_list_is_private(void);
-/* Port @i does not open: @why. Returns whether the rank goes without it; the next ones move up. */
-bool hk_btl_port_list_leave_out(unsigned i, const char *why);
-/* Writes the ports in the form of btl_hikyaku_port. */
-void hk_btl_port_list_text(char *text, size_t len);
 
 /* ---- module.c */
 int hk_btl_module_init(struct hk_error *err);
@@ -246,6 +238,8 @@ int hk_btl_refused(int rc);
 void hk_btl_open_txqs(struct hk_candidate *list, size_t n);
 
 /* ---- mode.c */
+/* Tells a user who wants to know more. */
+void hk_btl_note(const char *text);
 int hk_btl_mode_choose(struct hk_error *err);
 uint32_t hk_btl_mode_current(void); /* enum hk_ctl_mode; 0: inline */
 void hk_btl_mode_txqs(struct hk_candidate *list, size_t n);

@@ -70,16 +70,16 @@ int hk_btl_publish(struct hk_port *const *port)
 		.key = hk_btl.key,
 		.endpoint = hk_btl.endpoint,
 		.epoch = hk_btl.epoch,
-		.wire_set = hk_btl.wire_set,
+		.wire_set = hk_btl.ports.wire_set,
 		.protection = hk_btl.protection,
 		.same_node = hk_btl.same_node,
-		.path_count = (uint8_t)hk_btl.path_count,
+		.path_count = (uint8_t)hk_btl.ports.count,
 		.known_job = (uint8_t)hk_btl_known_job(),
 	};
 	int rc;
 
-	for (unsigned i = 0; i < hk_btl.path_count; i++) {
-		m.path[i].frame_max = hk_port_wire_frame_max(hk_btl.path[i]);
+	for (unsigned i = 0; i < hk_btl.ports.count; i++) {
+		m.path[i].frame_max = hk_port_wire_frame_max(hk_btl.ports.spec[i]);
 		if (!port[i])
 			continue;
 		memcpy(m.path[i].mac, port[i]->info.mac, 6);

@@ -62,14 +62,15 @@ bool hk_btl_read_modex(const opal_proc_t *proc, struct hk_modex *m)
 	if (status != HK_MODEX_OK)
 		return false;
 	if (m->key != hk_btl.key || m->protection != hk_btl.protection ||
-	    m->wire_set != hk_btl.wire_set || m->mode != hk_btl_mode_current()) {
+	    m->wire_set != hk_btl.ports.wire_set || m->mode != hk_btl_mode_current()) {
 		hk_btl_error("rank %u on %s has another %s; fix: give all ranks the same "
 			     "btl_hikyaku parameters",
 			     proc->proc_name.vpid, m->host,
 			     m->key != hk_btl.key                 ? "job key"
 			     : m->protection != hk_btl.protection ? "btl_hikyaku_protection"
-			     : m->wire_set != hk_btl.wire_set     ? "kind of port"
-							      : "polling mode (btl_hikyaku_mode)");
+			     : m->wire_set != hk_btl.ports.wire_set
+				     ? "kind of port"
+				     : "polling mode (btl_hikyaku_mode)");
 		return false;
 	}
 	return true;
@@ -228,7 +229,7 @@ bool hk_btl_stranger(void *arg, uint32_t endpoint, uint32_t epoch)
 
 	(void)arg;
 	name.vpid = endpoint & HK_BTL_RANK_MASK;
-	if (hk_btl.wire_set || hk_btl_endpoint_of(name) != endpoint ||
+	if (hk_btl.ports.wire_set || hk_btl_endpoint_of(name) != endpoint ||
 	    name.vpid >= hk_btl_job_size() || !(c.proc = opal_proc_for_name(name)) ||
 	    !wanted(c.proc) || !hk_btl_read_modex(c.proc, &c.m) || c.m.endpoint != endpoint ||
 	    c.m.epoch != epoch)
@@ -276,7 +277,7 @@ static void add_silence_fix(char *line, size_t size, hk_peer peer)
 	if (!on || n < 2 || n >= size || strcmp(line + n - 2, " s") != 0)
 		return;
 	(void)gethostname(own, sizeof(own) - 1);
-	hk_btl_port_list_text(port, sizeof(port));
+	hk_ports_text(&hk_btl.ports, port, sizeof(port));
 	snprintf(line + n, size - n,
 		 "; fix: see whether it still runs on %s, and then whether frames pass: "
 		 "hikyaku reach --port '%s' %s %s",

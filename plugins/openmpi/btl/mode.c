@@ -15,7 +15,7 @@ uint32_t hk_btl_mode_current(void)
 	return hk_hosted_mode(hk_btl.daemon);
 }
 
-static void note(const char *text)
+void hk_btl_note(const char *text)
 {
 	opal_output_verbose(1, mca_btl_hikyaku_component.output, "hikyaku: %s", text);
 }
@@ -26,10 +26,10 @@ int hk_btl_mode_choose(struct hk_error *err)
 {
 	const struct hk_hosted_config cfg = {
 		.mode = PARAMS->mode,
-		.ports = hk_btl.path_count,
+		.ports = hk_btl.ports.count,
 		.mode_parameter = "btl_hikyaku_mode",
 		.port_parameter = "btl_hikyaku_port",
-		.note = note,
+		.note = hk_btl_note,
 		.request =
 			{
 				.job_key = hk_btl.key,
@@ -38,7 +38,7 @@ int hk_btl_mode_choose(struct hk_error *err)
 				.local_ranks = opal_process_info.num_local_peers + 1u,
 				.name = PARAMS->daemon,
 				.program = PARAMS->daemon_program,
-				.port = hk_btl.path[0],
+				.port = hk_btl.ports.spec[0],
 				.huge_dir = PARAMS->huge_dir ? PARAMS->huge_dir
 							     : getenv("HIKYAKU_HUGE_DIR"),
 				.rx_buffers = PARAMS->rx_buffers,

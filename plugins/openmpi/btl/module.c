@@ -45,7 +45,7 @@ static int choose_protection(struct hk_error *err)
 	const char *name = PARAMS->protection;
 
 	if (!name || !*name || strcmp(name, "auto") == 0)
-		name = hk_btl_port_list_is_private() ? "off" : "auth";
+		name = hk_ports_are_private(&hk_btl.ports) ? "off" : "auth";
 	if (hk_protection_by_name(name, &hk_btl.protection))
 		return hk_error_set(err, -EINVAL,
 				    "btl_hikyaku_protection: there is no protection \"%s\"; fix: "
@@ -82,7 +82,7 @@ static void engine_config(struct hk_engine_config *c)
 /* @port: one for each path; NULLs with hikyakud, and for sets of wires. */
 static bool has_sockets(struct hk_port *const *port)
 {
-	for (unsigned i = 0; i < hk_btl.path_count; i++)
+	for (unsigned i = 0; i < hk_btl.ports.count; i++)
 		if (port[i] && port[i]->info.system_calls)
 			return true;
 	return false;
@@ -131,105 +131,32 @@ static int start_dpdk(struct hk_error *err)
 		.extra_args = p->eal_args,
 		.verbose = p->verbose >= 20,
 	};
-	int rc = 0;
 
-	for (unsigned i = 0; rc == 0 && i < hk_btl.path_count; i++)
-		rc = hk_port_spec_eal(hk_btl.path[i], &eal, err);
-	return rc ? rc : hk_eal_init(&eal, err);
-}
-
-/* Frames have one size on all paths, that of the smallest: what is lost on one is sent again by
- * another. */
-static void path_carries(struct hk_worker_config *cfg, unsigned carries, bool point_to_point,
-			 uint32_t link_mbps, bool classes)
-{
-	cfg->engine.classes |= classes;
-	/* a wire with two ends has no queue that others share: credit is enough */
-	if (point_to_point)
-		cfg->engine.target_delay = HK_SEC;
-	else
-		cfg->engine.link_mbps += PARAMS->link_mbps ? PARAMS->link_mbps : link_mbps;
-	if (!cfg->frame_max || cfg->frame_max > carries)
-		cfg->frame_max = carries;
-}
-
-/* How often this node's processes open the port @spec. */
-static unsigned sharers_of(const char *spec)
-{
-	bool own = strstr(spec, "{local_rank}") || strstr(spec, "{rank}");
-	unsigned times = 0;
-
-	for (unsigned i = 0; i < hk_btl.path_count; i++)
-		times += strcmp(hk_btl.path[i], spec) == 0;
-	return times * (own ? 1 : opal_process_info.num_local_peers + 1u);
-}
-
-static int open_port(struct hk_worker_config *cfg, const char *spec, struct hk_port **port,
-		     struct hk_error *err)
-{
-	unsigned sharers = sharers_of(spec);
-	int rc = hk_port_open_shared(spec, PARAMS->rx_buffers, hk_btl.rx_pool, sharers,
-				     (int)PARAMS->connect_timeout_ms, port, err);
-
-	if (rc == 0 && sharers > 1)
-		rc = hk_port_claim(*port, hk_btl.key, hk_btl.endpoint, err);
-	if (rc)
-		return rc;
-	hk_btl.shares_port |= sharers > 1;
-	const struct hk_port_info *info = &(*port)->info;
-
-	path_carries(cfg, info->frame_max, info->point_to_point, info->link_mbps,
-		     info->priority != 0);
-	opal_output_verbose(1, mca_btl_hikyaku_component.output,
-			    "hikyaku: port %s, driver %s, frames of %u bytes", (*port)->info.spec,
-			    (*port)->info.driver, (*port)->info.frame_max);
-	return 0;
+	return hk_ports_start_dpdk(&hk_btl.ports, &eal, err);
 }
 
 /* Opens the ports, unless they are the polling process's, or sets of wires: these are opened peer
  * by peer, in add_procs. */
 static int open_ports(struct hk_worker_config *cfg, struct hk_port **port, struct hk_error *err)
 {
-	int rc = 0;
+	const struct hk_ports_config how = {
+		.buffers = PARAMS->rx_buffers,
+		.pool = hk_btl.rx_pool,
+		.processes = opal_process_info.num_local_peers + 1u,
+		.timeout_ms = (int)PARAMS->connect_timeout_ms,
+		.link_mbps = PARAMS->link_mbps,
+		.note = hk_btl_note,
+	};
 
-	if (hk_btl.wire_set) {
+	if (hk_btl.ports.wire_set)
 		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
-		for (unsigned i = 0; rc == 0 && !hk_btl.daemon && i < hk_btl.path_count; i++)
-			rc = hk_port_wire_set_check(hk_btl.path[i], err);
-		for (unsigned i = 0; i < hk_btl.path_count; i++)
-			path_carries(cfg,
-				     hk_btl.daemon ? hk_hosted_lease(hk_btl.daemon)->frame_max
-						   : hk_port_wire_frame_max(hk_btl.path[i]),
-				     true, 0, false);
-	} else if (hk_btl.daemon) {
-		const struct hk_ctl_welcome *l = hk_hosted_lease(hk_btl.daemon);
+	if (!hk_btl.daemon)
+		return hk_ports_open(&hk_btl.ports, &how, cfg, port, &hk_btl.shares_port, err);
+	const struct hk_ctl_welcome *l = hk_hosted_lease(hk_btl.daemon);
 
-		path_carries(cfg, l->frame_max, false, l->link_mbps, l->classes);
-	} else {
-		for (unsigned i = 0; rc == 0 && i < hk_btl.path_count;) {
-			rc = open_port(cfg, hk_btl.path[i], &port[i], err);
-			if (rc == 0) {
-				i++;
-			} else if (hk_btl_port_list_leave_out(i, err->text)) {
-				hk_port_close(port[i]);
-				port[i] = NULL;
-				rc = 0;
-			}
-		}
-	}
-	return rc;
-}
-
-/* Gives the ports to the worker. *@taken: how many it has accepted. */
-static int add_ports(struct hk_port *const *port, unsigned *taken, struct hk_error *err)
-{
-	int rc = 0;
-
-	while (rc >= 0 && *taken < hk_btl.path_count && port[*taken]) {
-		rc = hk_worker_add_port(hk_btl.worker, port[*taken], err);
-		*taken += rc >= 0;
-	}
-	return HK_MIN(rc, 0);
+	hk_ports_fit(cfg, l->frame_max, hk_btl.ports.wire_set,
+		     how.link_mbps ? how.link_mbps : l->link_mbps, l->classes);
+	return 0;
 }
 
 /* Nobody has promised that an optional port works. */
@@ -237,7 +164,7 @@ static void path_down(void *arg, hk_peer peer, unsigned port, const char *text)
 {
 	(void)arg;
 	(void)peer;
-	if (!hk_btl.wire_set && hk_btl.optional[port])
+	if (!hk_btl.ports.wire_set && hk_btl.ports.optional[port])
 		opal_output_verbose(1, mca_btl_hikyaku_component.output, "hikyaku: %s", text);
 	else
 		hk_btl_error("%s", text);
@@ -285,11 +212,11 @@ static int open_worker(struct hk_port **port, struct hk_error *err)
 	if (rc == 0)
 		rc = hk_worker_open(&cfg, &hk_btl.worker, err);
 	if (rc == 0)
-		rc = add_ports(port, &taken, err);
+		rc = hk_ports_add(&hk_btl.ports, hk_btl.worker, port, &taken, err);
 	for (unsigned i = 0; rc == 0 && i < HK_MAX(taken, 1u); i++)
 		rc = hk_btl_tag_init(port[i] ? port[i]->info.mac : (const uint8_t[6]){0}, err);
 	if (rc) {
-		for (unsigned i = taken; i < hk_btl.path_count; i++)
+		for (unsigned i = taken; i < hk_btl.ports.count; i++)
 			hk_port_close(port[i]);
 		hk_worker_close(hk_btl.worker, 0);
 		hk_btl.worker = NULL;

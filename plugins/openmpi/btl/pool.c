@@ -22,8 +22,8 @@ int hk_btl_pool_open(struct hk_error *err)
 {
 	unsigned frame = FRAME_MAX;
 
-	for (unsigned i = 0; i < hk_btl.path_count; i++)
-		frame = HK_MAX(hk_port_wire_frame_max(hk_btl.path[i]), frame);
+	for (unsigned i = 0; i < hk_btl.ports.count; i++)
+		frame = HK_MAX(hk_port_wire_frame_max(hk_btl.ports.spec[i]), frame);
 	if (!PARAMS->pool || !*PARAMS->pool)
 		return 0;
 	if (hk_btl.daemon)

@@ -148,7 +148,7 @@ void hk_btl_tag_register(const uint8_t *mac)
 		hk_error_set(&err, -ENOTSUP,
 			     "a tag stands for a port that the rank polls itself, and %s; fix: %s",
 			     why, fix);
-	} else if (hk_btl.path_count > 1) {
+	} else if (hk_btl.ports.count > 1) {
 		hk_error_set(&err, -ENOTSUP,
 			     "a tag stands for one port, and btl_hikyaku_port names several; fix: "
 			     "name one");

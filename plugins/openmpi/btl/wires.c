@@ -40,14 +40,14 @@ static void init_wires(void)
 		return;
 	*w = (struct hk_wires){
 		.worker = hk_btl.worker,
-		.count = hk_btl.path_count,
+		.count = hk_btl.ports.count,
 		.key = hk_btl.key,
 		.endpoint = hk_btl.endpoint,
 		.buffers = PARAMS->rx_buffers,
 		.timeout_ms = (int)PARAMS->connect_timeout_ms,
 		.pool = hk_btl.rx_pool,
 	};
-	memcpy(w->spec, hk_btl.path, sizeof(w->spec));
+	memcpy(w->spec, hk_btl.ports.spec, sizeof(w->spec));
 }
 
 /* A candidate keeps the wires that work; failures are reported to the user. */
@@ -92,7 +92,7 @@ static void use_ports(struct hk_candidate *c)
 		hk_btl_error("rank %u on %s has no port that ours reaches: a UDP socket reaches "
 			     "only UDP sockets; fix: give all ranks the same btl_hikyaku_port",
 			     c->proc->proc_name.vpid, c->m.host);
-	for (unsigned path = 0; path < hk_btl.path_count; path++)
+	for (unsigned path = 0; path < hk_btl.ports.count; path++)
 		if (to[path] >= 0)
 			use_port(c, path, (unsigned)to[path]);
 }
@@ -118,7 +118,7 @@ void hk_btl_open_txqs(struct hk_candidate *list, size_t n)
 {
 	if (hk_btl.daemon)
 		hk_btl_mode_txqs(list, n);
-	else if (hk_btl.wire_set)
+	else if (hk_btl.ports.wire_set)
 		open_wires(list, n);
 	else
 		for (size_t i = 0; i < n; i++) {
