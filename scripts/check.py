@@ -39,6 +39,9 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 INCLUDE = (".", "include", "src", "systems", "plugins", "tools")  # as in meson.build
+# Tests start hundreds of commands of ours. Each would compile our package again, where the
+# environment forbids Python to keep what it compiles.
+KEPT = {"PYTHONDONTWRITEBYTECODE": ""}
 HANG_S = 400  # the slowest test of Python takes 30 s, and five times as long on a busy machine
 
 
@@ -78,7 +81,7 @@ class Commands:
             child = subprocess.Popen(
                 argv,
                 cwd=ROOT,
-                env={**os.environ, **env},
+                env={**os.environ, **KEPT, **env},
                 process_group=0,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
