@@ -350,6 +350,13 @@ def pairs(options: Options) -> Tally:
     return pytest(options, "pairs", *workers(count), "-m", "not alone and not one_core")
 
 
+def marked(mark: str) -> list[str]:
+    """The files of tests in whose text @mark is, which conftest.py makes sure of. To import all
+    files would take each worker seven seconds."""
+    files = tracked("tests/*/test_*.py")
+    return [name for name in files if f"pytest.mark.{mark}" in (ROOT / name).read_text()]
+
+
 def one_core(options: Options) -> Tally:
     """Tests whose ranks poll, and yield to each other on one core. Beside other work they would
     take ten times as long: a rank that yields waits until the slice of another process ends."""
@@ -358,14 +365,14 @@ def one_core(options: Options) -> Tally:
         "one_core",
         *workers(min(options.jobs, 2)),
         "--core-each",
-        "-m",
-        "one_core and not alone",
+        *("-m", "one_core and not alone"),
+        *marked("one_core"),
     )
 
 
 def alone(options: Options) -> Tally:
     """Tests whose ranks need a core each, since they measure, or a silent rank is given up soon."""
-    return pytest(options, "alone", "-m", "alone")
+    return pytest(options, "alone", "-m", "alone", *marked("alone"))
 
 
 def core(options: Options) -> Tally:

@@ -56,12 +56,26 @@ def take_a_core(config: pytest.Config) -> None:
         os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
 
 
+def check_marks(items: list[pytest.Item]) -> None:
+    """scripts/check.py looks for the marks of its stages in the text of files: a test whose mark is
+    from elsewhere would run in no stage."""
+    text = {path: path.read_text() for path in {item.path for item in items}}
+    for item in items:
+        for mark in ("alone", "one_core"):
+            if item.get_closest_marker(mark) and f"pytest.mark.{mark}" not in text[item.path]:
+                raise pytest.UsageError(
+                    f"{item.nodeid} has the mark {mark}, and its file does not name it; "
+                    f"fix: write pytest.mark.{mark} there"
+                )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects slow tests, and sorts files with guests to the front.
 
     A skip would mean that the test cannot run here. Files with guests take longest: at the end of
     the run, the last of them would run alone.
     """
+    check_marks(items)
     guests = {item.path for item in items if "guest" in item.fixturenames}
     items.sort(key=lambda item: item.path not in guests)
     if config.getoption("--slow"):
