@@ -4,6 +4,8 @@
 Objective and data are the same. Nodes run in this process (learn/local.c), so every test is
 deterministic."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn import datasets, linear_model, neural_network, svm
@@ -41,8 +43,10 @@ def flat(*parts: np.ndarray) -> np.ndarray:
     return np.concatenate([np.ravel(part) for part in parts])
 
 
-def theirs(model: Model, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The parameters that scikit-learn finds for the same objective."""
+@cache  # several tests have the same objective
+def theirs(model: Model, name: str) -> np.ndarray:
+    """The parameters that scikit-learn finds for the same objective on the data @name."""
+    x, y, _ = load(name)
     strength = model.l2 * len(x)
     if model.kind == "linear":
         fit = linear_model.Ridge(alpha=strength).fit(x, y)
@@ -78,9 +82,10 @@ def shards(x: np.ndarray, y: np.ndarray, nodes: int) -> list[tuple[np.ndarray, n
     return [(x[rows], y[rows]) for rows in split(len(x), nodes, 0)]
 
 
-def above(model: Model, w: np.ndarray, x: np.ndarray, y: np.ndarray) -> list[float]:
-    """Returns by what share each node's loss exceeds scikit-learn's."""
-    best = model.loss(theirs(model, x, y), x, y)
+def above(model: Model, w: np.ndarray, name: str) -> list[float]:
+    """Returns by what share each node's loss on the data @name exceeds scikit-learn's."""
+    x, y, _ = load(name)
+    best = model.loss(theirs(model, name), x, y)
     return [model.loss(each, x, y) / best - 1 for each in w]
 
 
@@ -104,15 +109,16 @@ def test_as_good_as_scikit_learn(kind: str, name: str, extra: dict, merge: str) 
     model = Model(kind, x.shape[1], classes, **{"l2": 0.01, **extra})
     result = train(model, shards(x, y, 2), merge=merge, seed=1)
     assert result.stop == "converged"
-    assert max(above(model, result.w, x, y)) < 0.005
+    assert max(above(model, result.w, name)) < 0.005
 
 
 @pytest.mark.parametrize("topology", ["all", "ring", "random", "exponential"])
 def test_more_nodes(topology: str) -> None:
-    x, y, classes = load("made")
+    name = "made"
+    x, y, classes = load(name)
     model = Model("linear", x.shape[1], classes, l2=0.01)
     result = train(model, shards(x, y, 8), topology=topology, seed=1)
-    assert max(above(model, result.w, x, y)) < 0.005
+    assert max(above(model, result.w, name)) < 0.005
 
 
 @pytest.mark.parametrize(("kind", "name"), [("linear", "made"), ("logistic", "moons")])
@@ -133,7 +139,7 @@ def test_lost_frames_and_liars(kind: str, name: str) -> None:
     assert result.refused["not_finite"] > 0
     assert result.refused["far"] > 0
     honest = [w for node, w in enumerate(result.w) if node not in faults]
-    assert max(above(model, np.array(honest), x, y)) < 0.01
+    assert max(above(model, np.array(honest), name)) < 0.01
 
 
 def test_progress_can_end_it_and_errors_come_through() -> None:
