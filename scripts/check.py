@@ -322,7 +322,9 @@ def pytest(options: Options, name: str, *arguments: str) -> Tally:
         "--override-ini=faulthandler_exit_on_timeout=true",
     ]
     argv += arguments
-    succeeded = options.run(argv, limit=3600, env={"HIKYAKU_BUILD": str(options.build)})
+    # Threads of numpy spin while they wait for each other, and other tests have the other core.
+    env = {"HIKYAKU_BUILD": str(options.build), "OPENBLAS_NUM_THREADS": "1"}
+    succeeded = options.run(argv, limit=3600, env=env)
     tally = Tally()
     for case in ElementTree.parse(report).iter("testcase") if report.exists() else []:
         name = f"{case.get('classname')}::{case.get('name')}"
