@@ -11,6 +11,7 @@ import json
 import lzma
 import re
 import shutil
+import struct
 import subprocess
 import tarfile
 import tempfile
@@ -23,6 +24,7 @@ from ..errors import HikyakuError
 from ..lock import locked_directory
 
 META = "linux-image-amd64"
+IMAGE = "vmlinux"
 MODULES = (
     *("uio_pci_generic", "vfio-pci", "vfio_iommu_type1", "tun"),
     *("dummy", "sch_ingress", "cls_bpf"),  # for the tagger
@@ -104,6 +106,21 @@ def dependencies(kernel: Kernel) -> str:
     return "\n".join(lines) + "\n"
 
 
+def bare(image: bytes) -> bytes:
+    """The kernel in @image, or @image itself if we cannot decompress that. QEMU starts either, but
+    the emulated processor takes as long to decompress a kernel as to boot it.
+
+    Linux's boot protocol (Documentation/arch/x86/boot.rst): setup_sects, payload_offset and
+    payload_length.
+    """
+    sectors = 1 + (image[0x1F1] or 4)
+    offset, length = struct.unpack_from("<II", image, 0x248)
+    packed = image[sectors * 512 + offset :][:length]
+    if not packed.startswith(b"\xfd7zXZ\0"):
+        return image
+    return lzma.LZMADecompressor().decompress(packed)  # the length of the kernel is behind it
+
+
 def _unpack(package: Path, into: Path) -> None:
     """Unpacks the image, and MODULES with all modules that they need."""
     images: list[str] = []
@@ -118,7 +135,7 @@ def _unpack(package: Path, into: Path) -> None:
             data = tar.extractfile(member).read()
             if image:
                 images.append(image[1])
-                (into / "vmlinuz").write_bytes(data)
+                (into / IMAGE).write_bytes(bare(data))
             else:
                 plain = lzma.decompress(data) if member.name.endswith(".xz") else data
                 found[_name(member.name)] = plain
@@ -137,7 +154,7 @@ def _unpack(package: Path, into: Path) -> None:
     (into / "modules").mkdir()
     for name in order:
         (into / "modules" / f"{name}.ko").write_bytes(found[name])
-    files = [into / "vmlinuz", *(into / "modules" / f"{name}.ko" for name in order)]
+    files = [into / IMAGE, *(into / "modules" / f"{name}.ko" for name in order)]
     state = {
         "wanted": list(_WANTED),
         "release": images[0],
@@ -153,10 +170,12 @@ def _load(directory: Path) -> Kernel | None:
         state = json.loads((directory / "kernel.json").read_text())
         if state["wanted"] != list(_WANTED):
             return None
+        if IMAGE not in state["sha256"]:
+            return None
         if any(_digest(directory / name) != sha for name, sha in state["sha256"].items()):
             return None
         modules = [directory / "modules" / f"{name}.ko" for name in state["modules"]]
-        return Kernel(state["release"], directory / "vmlinuz", modules)
+        return Kernel(state["release"], directory / IMAGE, modules)
     except (OSError, ValueError, KeyError):
         return None
 
