@@ -53,7 +53,7 @@ static int carry_out(const struct hk_fi_domain *d, const struct hk_fi_atomic *a,
 	if (!hk_fi_atomic_check(a, fetch, len) || a->count > limit(d, HK_FI_ATOMIC_BASE, a->type))
 		return FI_EINVAL;
 	bytes = a->count * hk_fi_atomic_size(a->type);
-	at = hk_fi_mr_at(d, a->region, a->offset, bytes, rights);
+	at = hk_fi_mr_at(d, a->key, a->addr, bytes, rights);
 	if (!at)
 		return FI_EACCES;
 	if ((uintptr_t)at % hk_fi_atomic_align(a->type))
@@ -80,9 +80,9 @@ void hk_fi_on_atomic(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *i
 					       iov->len - at, old)
 				   : FI_EINVAL;
 	if (HK_UNLIKELY(error))
-		hk_fi_warn("refused an atomic operation of %s on region %u at offset %llu",
-			   hk_worker_peer_name(d->worker, peer), p.atomic.region,
-			   (unsigned long long)p.atomic.offset);
+		hk_fi_warn("refused an atomic operation of %s on region %llx at %llx",
+			   hk_worker_peer_name(d->worker, peer), (unsigned long long)p.atomic.key,
+			   (unsigned long long)p.atomic.addr);
 	else if (p.header.flags & HK_FI_HAS_DATA)
 		hk_fi_written(d, p.header.to, hk_fi_source(place, p.header.from), FI_ATOMIC,
 			      p.data);
@@ -177,7 +177,7 @@ ssize_t hk_fi_atomic(struct fid_ep *fid, const struct fi_msg_atomic *m,
 	const struct hk_fi_address *to;
 	int rc = hk_fi_atomic_query(r.op.ep->domain, flags, m->datatype, m->op, &most);
 
-	if (rc == 0 && (m->rma_iov_count != 1 || m->rma_iov->key > UINT32_MAX))
+	if (rc == 0 && m->rma_iov_count != 1)
 		rc = -FI_EINVAL;
 	if (rc == 0 && values > 0)
 		rc = add_pieces(m->msg_iov, m->iov_count, size, most, r.values, &r.value_pieces,
@@ -201,12 +201,14 @@ ssize_t hk_fi_atomic(struct fid_ep *fid, const struct fi_msg_atomic *m,
 					      (kind == HK_FI_ATOMIC_BASE ? 0 : HK_FI_FETCH) |
 					      (flags & FI_REMOTE_CQ_DATA ? HK_FI_HAS_DATA : 0))},
 		.data = m->data,
-		.atomic = {.offset = m->rma_iov->addr,
-			   .region = (uint32_t)m->rma_iov->key,
+		.atomic = {.addr = m->rma_iov->addr,
+			   .key = m->rma_iov->key,
 			   .count = (uint16_t)elements,
 			   .type = (uint8_t)m->datatype,
 			   .op = (uint8_t)m->op},
 	};
-	rc = to->peer == HK_FI_SELF ? to_self(&r, to) : to_peer(&r, to);
+	rc = !hk_fi_key_possible(to, m->rma_iov->key) ? -FI_EINVAL
+	     : to->peer == HK_FI_SELF                 ? to_self(&r, to)
+						      : to_peer(&r, to);
 	return hk_fi_finish(r.op.ep, rc);
 }

@@ -106,6 +106,14 @@ static struct fi_ops_domain ops = {
 	.query_atomic = query_atomic,
 };
 
+/* How peers name the memory of a domain, for which @info asks. */
+static int mr_mode_of(const struct fi_info *info)
+{
+	int mode = info->domain_attr ? info->domain_attr->mr_mode : FI_MR_SCALABLE;
+
+	return mode == FI_MR_BASIC ? HK_FI_MR_MODES : mode & HK_FI_MR_MODES;
+}
+
 static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
 		       void *context)
 {
@@ -125,6 +133,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 	d->fid.ops = &ops;
 	d->fid.mr = &hk_fi_mr_ops;
 	d->safe = !info->domain_attr || info->domain_attr->threading != FI_THREAD_DOMAIN;
+	d->mr_mode = mr_mode_of(info);
 	pthread_mutex_init(&d->lock, NULL);
 	rc = hk_fi_worker_open(d, &err);
 	if (rc == 0)

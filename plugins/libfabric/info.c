@@ -87,13 +87,6 @@ static int check_rx(const struct fi_rx_attr *rx)
 	return check_way("receive", rx->caps, rx->op_flags, rx->msg_order, rx->iov_limit);
 }
 
-/* The provider chooses the keys of memory regions, and addresses are offsets in them. */
-static bool rma_is_possible(const struct fi_info *h, uint32_t version)
-{
-	return version >= VERSION_1_5 &&
-	       (!h || (h->domain_attr && h->domain_attr->mr_mode & FI_MR_PROV_KEY));
-}
-
 int hk_fi_check(const struct fi_info *h)
 {
 	uint64_t lacking = h->caps & ~HK_FI_CAPS;
@@ -119,18 +112,21 @@ int hk_fi_check(const struct fi_info *h)
 
 static void fill_domain(struct fi_domain_attr *d, const struct fi_domain_attr *h, uint32_t version)
 {
-	int mr_mode = h ? h->mr_mode : 0;
-
 	d->threading = h && h->threading ? h->threading : FI_THREAD_SAFE;
 	d->control_progress = h && h->control_progress ? h->control_progress : FI_PROGRESS_MANUAL;
 	d->data_progress = h && h->data_progress ? h->data_progress : FI_PROGRESS_MANUAL;
 	d->resource_mgmt = FI_RM_ENABLED;
 	d->av_type = h && h->av_type ? h->av_type : FI_AV_TABLE;
-	/* before 1.5 there were two modes; in the first the provider chose keys */
-	if (version < VERSION_1_5)
-		d->mr_mode = mr_mode == FI_MR_UNSPEC ? FI_MR_SCALABLE : mr_mode;
+	/* Each bit is answered as it was asked, although the provider needs none. Programs are
+	 * used to get both: Intel MPI 2021.18 crashes with FI_MR_PROV_KEY alone. */
+	if (!h)
+		d->mr_mode = FI_MR_PROV_KEY;
+	else if (h->mr_mode == FI_MR_BASIC || h->mr_mode == FI_MR_SCALABLE)
+		d->mr_mode = h->mr_mode;
+	else if (version < VERSION_1_5)
+		d->mr_mode = FI_MR_SCALABLE;
 	else
-		d->mr_mode = h ? mr_mode & FI_MR_PROV_KEY : FI_MR_PROV_KEY;
+		d->mr_mode = h->mr_mode & HK_FI_MR_MODES;
 	d->mr_key_size = 8;
 	d->cq_data_size = 8;
 	d->cq_cnt = 1024;
@@ -141,14 +137,13 @@ static void fill_domain(struct fi_domain_attr *d, const struct fi_domain_attr *h
 	d->max_ep_rx_ctx = 1;
 	d->cntr_cnt = 1024;
 	d->mr_iov_limit = 1;
-	d->mr_cnt = HK_REGIONS_MAX;
+	d->mr_cnt = HK_FI_REGIONS;
 	d->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 }
 
 static int fill(struct fi_info *i, const struct fi_info *h, uint32_t version)
 {
-	uint64_t all = HK_FI_CAPS & ~(rma_is_possible(h, version) ? 0 : HK_FI_RMA_CAPS);
-	uint64_t caps = h && h->caps ? h->caps : all;
+	uint64_t caps = h && h->caps ? h->caps : HK_FI_CAPS;
 
 	if (caps & (FI_RMA | FI_ATOMIC) && !(caps & HK_FI_ACCESS))
 		caps |= HK_FI_ACCESS;
@@ -205,9 +200,6 @@ int hk_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 		return rc;
 	if (version == 0) /* MPICH 4.3 asks so first, for whatever there is */
 		version = hk_fi_libfabric.version();
-	if (hints && hints->caps & (FI_RMA | FI_ATOMIC) && !rma_is_possible(hints, version))
-		REFUSE("memory regions whose keys it chooses, and this provider chooses them; "
-		       "fix: permit FI_MR_PROV_KEY");
 	*info = hk_fi_libfabric.dupinfo(NULL);
 	if (!*info)
 		return -FI_ENOMEM;

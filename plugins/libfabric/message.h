@@ -49,12 +49,12 @@ struct hk_fi_long {
 };
 
 struct hk_fi_atomic {
-	uint64_t offset; /* bytes from the start of the region */
-	uint32_t region;
-	uint16_t count;   /* elements */
-	uint8_t type, op; /* enum fi_datatype, enum fi_op */
+	uint64_t addr, key; /* of the memory, as the application says them */
+	uint16_t count;     /* elements */
+	uint8_t type, op;   /* enum fi_datatype, enum fi_op */
+	uint32_t zero;
 };
-_Static_assert(sizeof(struct hk_fi_atomic) == sizeof(struct hk_fi_long), "one of both follows");
+_Static_assert(sizeof(struct hk_fi_atomic) == 24, "no hole");
 
 struct hk_fi_done {
 	uint32_t id;
@@ -69,7 +69,7 @@ struct hk_fi_prefix {
 	struct hk_fi_atomic atomic;  /* of an ATOMIC, else 0 */
 };
 
-#define HK_FI_PREFIX_MAX (sizeof(struct hk_fi_header) + 8 + sizeof(struct hk_fi_long))
+#define HK_FI_PREFIX_MAX (sizeof(struct hk_fi_header) + 8 + sizeof(struct hk_fi_atomic))
 
 static inline bool hk_fi_am_is_long(enum hk_fi_am am)
 {

@@ -2,9 +2,10 @@
 /*
  * libfabric/mr.c: memory that peers may read and write.
  *
- * The key of a memory region is the number of the worker's region (hikyaku/rma.h), so the provider
- * chooses it (FI_MR_PROV_KEY). An address is an offset in the region. A worker checks each access
- * against the region's length and rights.
+ * A memory region is one of the worker's (hikyaku/rma.h), which checks each access against its
+ * length and rights. Its key is that region's number where the provider chooses keys
+ * (FI_MR_PROV_KEY). The directory (keys.h) has the keys that a program chooses, and the addresses
+ * of regions where peers say addresses (FI_MR_VIRT_ADDR). Else they say offsets.
  */
 #include "libfabric/provider.h"
 
@@ -22,18 +23,47 @@ static int close_mr(struct fid *fid)
 	struct hk_fi_domain *d = mr->domain;
 
 	hk_fi_lock(d);
-	if (mr->region != HK_REGION_NONE)
+	if (mr->region != HK_REGION_NONE) {
+		if (d->directory)
+			hk_fi_key_del(d, mr->fid.key);
 		hk_worker_region_del(d->worker, mr->region);
+	}
 	hk_fi_unlock(d);
 	return hk_fi_object_close(d, mr);
 }
 
-char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t offset, size_t len,
+char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t addr, size_t len,
 		  unsigned rights)
 {
-	return key > UINT32_MAX ? NULL
-				: hk_worker_region_at(d->worker, HK_PEER_NONE, (hk_region)key,
-						      rights, offset, len);
+	const struct hk_fi_key number = {.region = (hk_region)key}, *k = &number;
+
+	if (d->directory)
+		k = hk_fi_key_own(d, key);
+	else if (key > UINT32_MAX)
+		k = NULL;
+	return k ? hk_worker_region_at(d->worker, HK_PEER_NONE, k->region, rights, addr - k->base,
+				       len)
+		 : NULL;
+}
+
+/* Gives the memory to peers. */
+static int share(struct hk_fi_mr *mr, void *buf, size_t len, unsigned rights)
+{
+	struct hk_fi_domain *d = mr->domain;
+	hk_region r = hk_worker_region_add(d->worker, buf, len, rights, HK_PEER_NONE);
+	uint64_t base = d->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)buf : 0;
+	int rc;
+
+	if (d->mr_mode & FI_MR_PROV_KEY)
+		mr->fid.key = r;
+	rc = r == HK_REGION_NONE ? -FI_ENOSPC
+	     : d->directory      ? hk_fi_key_add(d, mr->fid.key, base, r)
+				 : 0;
+	if (rc == 0)
+		mr->region = r;
+	else
+		hk_worker_region_del(d->worker, r);
+	return rc;
 }
 
 static struct fi_ops fid_ops = HK_FI_FID_OPS(close_mr, hk_fi_no_bind, hk_fi_no_control);
@@ -45,29 +75,27 @@ static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, ui
 	unsigned rights = (access & FI_REMOTE_READ ? HK_REGION_READ : 0) |
 			  (access & FI_REMOTE_WRITE ? HK_REGION_WRITE : 0);
 	struct hk_fi_mr *mr;
+	int rc = 0;
 
-	(void)key; /* ours counts */
 	if (fid->fclass != FI_CLASS_DOMAIN || offset || flags)
 		return -FI_EINVAL;
 	mr = hk_fi_object_open(d, sizeof(*mr), FI_CLASS_MR, &fid_ops, context);
 	if (!mr)
 		return -FI_ENOMEM;
 	mr->domain = d;
-	mr->fid.key = FI_KEY_NOTAVAIL;
+	mr->fid.key = d->mr_mode & FI_MR_PROV_KEY ? FI_KEY_NOTAVAIL : key;
 	hk_fi_lock(d);
-	if (rights) {
-		mr->region = hk_worker_region_add(d->worker, (void *)(uintptr_t)buf, len, rights,
-						  HK_PEER_NONE);
-		mr->fid.key = mr->region;
-	}
+	if (rights)
+		rc = share(mr, (void *)(uintptr_t)buf, len, rights);
 	hk_fi_unlock(d);
-	if (rights && mr->region == HK_REGION_NONE) {
-		hk_fi_warn("no more memory regions: there are %u; fix: close some", HK_REGIONS_MAX);
-		(void)close_mr(&mr->fid.fid);
-		return -FI_ENOSPC;
+	if (rc == 0) {
+		*out = &mr->fid;
+		return 0;
 	}
-	*out = &mr->fid;
-	return 0;
+	if (rc == -FI_ENOSPC)
+		hk_fi_warn("no more memory regions: there are %u; fix: close some", HK_FI_REGIONS);
+	(void)close_mr(&mr->fid.fid);
+	return rc;
 }
 
 static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,

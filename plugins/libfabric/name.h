@@ -14,7 +14,7 @@
 #include "base/common.h"
 #include "hikyaku/worker.h"
 
-#define HK_FI_NAME_VERSION 1
+#define HK_FI_NAME_VERSION 2
 #define HK_FI_EPOCH        1u /* of every worker */
 
 /* Bits of `kind`. */
@@ -28,7 +28,7 @@ struct hk_fi_name {
 	uint8_t kind;
 	uint8_t key_check;  /* hk_fi_key_check() of the job's key */
 	uint32_t endpoint;  /* of the worker */
-	uint32_t node;      /* equal for workers of one node */
+	uint32_t directory; /* the worker's region with its keys (keys.h); 0: regions are keys */
 	uint16_t frame_max; /* bytes of the largest frame that it takes */
 	uint8_t address[HK_IP6_LEN];
 	uint8_t public_key[HK_KEY_LEN];

@@ -22,6 +22,7 @@
 #include "hikyaku/error.h"
 #include "hikyaku/rma.h"
 #include "libfabric/iov.h"
+#include "libfabric/keys.h"
 #include "libfabric/match.h"
 #include "libfabric/message.h"
 #include "libfabric/name.h"
@@ -36,6 +37,7 @@
 #include <rdma/providers/fi_prov.h>
 
 #define HK_FI_ENDPOINTS  64   /* of a domain */
+#define HK_FI_REGIONS    4096 /* of a domain, and one for each long message under way */
 #define HK_FI_IOV        4    /* pieces of a buffer */
 #define HK_FI_INJECT     1024 /* bytes */
 #define HK_FI_ATOMIC_MAX 4096 /* bytes of values of an atomic operation, if a frame has as many */
@@ -43,6 +45,7 @@
 #define HK_FI_MULTI_RECV 64   /* FI_OPT_MIN_MULTI_RECV of a new endpoint */
 
 #define HK_FI_ACCESS   (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define HK_FI_MR_MODES (FI_MR_PROV_KEY | FI_MR_VIRT_ADDR)
 #define HK_FI_RMA_CAPS (FI_RMA | FI_ATOMIC | HK_FI_ACCESS)
 #define HK_FI_CAPS                                                                                 \
 	(HK_FI_RMA_CAPS | FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV |                 \
@@ -130,12 +133,16 @@ struct hk_fi_domain {
 	uint32_t peers, peer_room;
 	uint32_t *by_worker; /* the places in `peer`, by hk_peer */
 	uint32_t by_worker_room;
-	uint32_t connecting;    /* peers whose wire is not up */
-	uint64_t next_step;     /* of these, by the worker's clock */
-	unsigned idle;          /* polls in a row that found nothing */
-	unsigned polls;         /* modulo 2^32 */
-	struct hk_fi_name name; /* `number` is 0 */
-	bool safe;              /* every call takes `lock` */
+	uint32_t connecting;         /* peers whose wire is not up */
+	uint64_t next_step;          /* of these, by the worker's clock */
+	unsigned idle;               /* polls in a row that found nothing */
+	unsigned polls;              /* modulo 2^32 */
+	struct hk_fi_name name;      /* `number` is 0 */
+	int mr_mode;                 /* FI_MR_PROV_KEY, FI_MR_VIRT_ADDR */
+	struct hk_fi_key *directory; /* of our keys; NULL: they are the numbers of regions */
+	struct hk_fi_known *known;   /* keys of peers */
+	uint32_t known_room;
+	bool safe; /* every call takes `lock` */
 	pthread_mutex_t lock;
 	size_t payload, eager; /* bytes of a frame, and of the longest message sent eagerly */
 	struct hk_fi_ep *ep[HK_FI_ENDPOINTS];
@@ -263,7 +270,7 @@ int hk_fi_eq_trywait(struct fid *eq);
 
 /* ---- domains (domain.c) --------------------------------------------------------------------- */
 
-/* Opens the worker of @d, by the parameters. */
+/* Opens the worker of @d, by the parameters and its mr_mode. */
 int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err);
 void hk_fi_worker_close(struct hk_fi_domain *d);
 
@@ -400,10 +407,15 @@ extern struct fi_ops_atomic hk_fi_atomic_ops;
 extern struct fi_ops_msg hk_fi_msg_ops;
 extern struct fi_ops_tagged hk_fi_tagged_ops; /* these four: calls.c */
 
-/* The @len bytes at @offset of our region with @key (mr.c). NULL: there is no such region, it is
- * shorter, or it does not give all of @rights. */
-char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t offset, size_t len,
+/* The @len bytes at @addr, as peers say it, of our region with @key (mr.c). NULL: there is no such
+ * region, it is shorter, or it does not give all of @rights. */
+char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t addr, size_t len,
 		  unsigned rights);
+/* Can @key be one of the endpoint @to? */
+static inline bool hk_fi_key_possible(const struct hk_fi_address *to, uint64_t key)
+{
+	return to->name.directory || key <= UINT32_MAX;
+}
 
 /* Of a call by which an application injects: its success has no completion. */
 #define HK_FI_SILENT (UINT64_C(1) << 60)

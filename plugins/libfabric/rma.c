@@ -9,6 +9,9 @@
  *
  * Data for the peer's completion queue follows the bytes in a message of its own. Puts and messages
  * arrive in the order of their calls.
+ *
+ * Where the peer has a directory of keys (keys.h), the first operation with a key reads that first.
+ * The entry may be outdated later. Then the peer refuses the operation, and it begins again.
  */
 #include "libfabric/operation.h"
 
@@ -23,9 +26,17 @@ struct rma {
 	struct hk_fi_op op;
 	struct hk_atomic_op atom; /* the short operation, or the end of a write */
 	struct hk_op bulk;        /* the put or get */
-	char *copy; /* of the source, or where bytes for several pieces come; or NULL */
+	char *bytes;              /* the source or destination */
+	char *copy;               /* the same, if it is not the application's; or NULL */
 	struct iovec iov[HK_FI_IOV];
 	size_t len;
+	struct hk_fi_key to; /* key, and what is known of it */
+	uint64_t addr, data;
+	uint32_t place, directory;
+	uint8_t number;
+	bool tells;               /* with data, when the bytes are there */
+	bool looked;              /* the directory has been read for this operation */
+	struct hk_fi_key *bucket; /* what is read of it, or NULL */
 	unsigned waits;
 	int status;
 };
@@ -33,7 +44,13 @@ struct rma {
 static void give(struct hk_fi_domain *d, struct rma *o)
 {
 	free(o->copy);
+	free(o->bucket);
 	hk_fi_pool_give(&d->rmas, o);
+}
+
+static struct hk_fi_domain *domain_of(const struct rma *o)
+{
+	return o->op.ep->domain;
 }
 
 static int error_of(int status)
@@ -44,6 +61,32 @@ static int error_of(int status)
 				     : FI_EIO;
 }
 
+static int look_up(struct rma *o);
+
+/* Tells the peer of a write. */
+static void tell(const struct rma *o)
+{
+	const struct hk_fi_prefix p = {
+		.header = {.to = o->number, .from = o->op.ep->number, .flags = HK_FI_HAS_DATA},
+		.data = o->data,
+	};
+	char prefix[HK_FI_PREFIX_MAX];
+	size_t len = hk_fi_prefix_write(&p, HK_FI_AM_WRITTEN, prefix);
+
+	hk_fi_tell(domain_of(o), o->op.peer, HK_FI_AM_WRITTEN, prefix, len, NULL, 0);
+}
+
+static void end(struct rma *o)
+{
+	if (o->copy && o->op.flags & FI_READ && !o->status)
+		hk_fi_iov_put(&(struct hk_fi_cursor){o->iov, 0}, o->copy, o->len);
+	if (o->tells && !o->status)
+		tell(o);
+	o->op.ep->under_way--;
+	hk_fi_end(&o->op, error_of(o->status));
+	give(domain_of(o), o);
+}
+
 static void on_done(void *arg, int status)
 {
 	struct rma *o = arg;
@@ -51,11 +94,13 @@ static void on_done(void *arg, int status)
 	o->status = status ? status : o->status;
 	if (--o->waits)
 		return;
-	if (o->copy && o->op.flags & FI_READ && !o->status)
-		hk_fi_iov_put(&(struct hk_fi_cursor){o->iov, 0}, o->copy, o->len);
-	o->op.ep->under_way--;
-	hk_fi_end(&o->op, error_of(o->status));
-	give(o->op.ep->domain, o);
+	/* has the owner closed the region that had this key, and opened another one? */
+	if (HK_UNLIKELY(o->status == -EACCES && o->directory && !o->looked)) {
+		o->status = look_up(o);
+		if (o->status == 0)
+			return;
+	}
+	end(o);
 }
 
 /* The bytes as the worker needs them: in one piece, and unchanged until they are there. */
@@ -69,50 +114,85 @@ static char *in_one_piece(struct rma *o, const struct fi_msg_rma *m)
 	return o->copy;
 }
 
-/* Asks for @len bytes at @done of the operation, by one message. Its answer comes when the peer has
- * carried it out, or says that it may not. */
-static int start_message(struct rma *o, uint8_t kind, const struct fi_rma_iov *at, char *bytes,
-			 size_t done, size_t len)
+/* Asks the peer's worker by one message. Its answer comes when it has carried that out, or says
+ * that it may not. */
+static int start_message(struct rma *o, const struct hk_wire_atomic *ask, void *bytes)
+{
+	o->waits++;
+	return hk_worker_atomic(domain_of(o)->worker, o->op.peer, &o->atom, ask, bytes, on_done, o);
+}
+
+/* The bytes of the operation from @first on, by a message. */
+static int start_short(struct rma *o, uint64_t offset, size_t first)
 {
 	const struct hk_wire_atomic ask = {
-		.op = kind,
-		.region = (uint32_t)at->key,
-		.len = (uint32_t)len,
+		.op = o->op.flags & FI_READ ? HK_ATOMIC_READ : HK_ATOMIC_WRITE,
+		.region = o->to.region,
+		.len = (uint32_t)(o->len - first),
 		/* no region reaches so far: the peer refuses it, whatever the sum is */
-		.offset = at->addr > UINT64_MAX - o->len ? UINT64_MAX : at->addr + done,
+		.offset = offset > UINT64_MAX - o->len ? UINT64_MAX : offset + first,
 	};
 
-	o->waits++;
-	return hk_worker_atomic(o->op.ep->domain->worker, o->op.peer, &o->atom, &ask, bytes + done,
-				on_done, o);
+	return start_message(o, &ask, o->bytes + first);
 }
 
-static int start_fence(struct rma *o)
+static int start_long(struct rma *o, uint64_t offset)
 {
-	const struct hk_wire_atomic fence = {.op = HK_ATOMIC_FENCE};
-
-	o->waits++;
-	return hk_worker_atomic(o->op.ep->domain->worker, o->op.peer, &o->atom, &fence, NULL,
-				on_done, o);
-}
-
-static int start_long(struct rma *o, const struct fi_rma_iov *at, char *bytes)
-{
-	struct hk_worker *w = o->op.ep->domain->worker;
-	uint32_t region = (uint32_t)at->key;
+	struct hk_worker *w = domain_of(o)->worker;
 	size_t most = o->len - TAIL;
 	int rc;
 
 	o->waits = 1;
 	if (o->op.flags & FI_READ)
-		return hk_worker_get(w, o->op.peer, &o->bulk, bytes, o->len, region, at->addr,
-				     on_done, o);
-	rc = hk_worker_put(w, o->op.peer, &o->bulk, bytes, most, region, at->addr, on_done, o);
+		return hk_worker_get(w, o->op.peer, &o->bulk, o->bytes, o->len, o->to.region,
+				     offset, on_done, o);
+	rc = hk_worker_put(w, o->op.peer, &o->bulk, o->bytes, most, o->to.region, offset, on_done,
+			   o);
 	if (rc)
 		return rc;
-	if (start_message(o, HK_ATOMIC_WRITE, at, bytes, most, TAIL) != 0)
+	if (start_short(o, offset, most) != 0)
 		o->waits--; /* the connection has ended, so the put ends with an error */
 	return 0;
+}
+
+/* Moves the bytes, since the region is known. */
+static int move(struct rma *o)
+{
+	static const struct hk_wire_atomic fence = {.op = HK_ATOMIC_FENCE};
+	uint64_t offset = o->addr - o->to.base;
+
+	o->waits = 0;
+	return o->len == 0 ? start_message(o, &fence, NULL)
+	       : o->len > hk_worker_atomic_max(domain_of(o)->worker) ? start_long(o, offset)
+								     : start_short(o, offset, 0);
+}
+
+static void on_bucket(void *arg, int status)
+{
+	struct rma *o = arg;
+	const struct hk_fi_key *found = status ? NULL : hk_fi_key_find(o->bucket, o->to.key);
+
+	if (found) {
+		o->to = *found;
+		hk_fi_key_learn(domain_of(o), o->place, found);
+		status = move(o);
+		if (status == 0)
+			return;
+	}
+	o->status = status ? status : -EACCES;
+	end(o);
+}
+
+/* Reads what the key is in the peer's directory. */
+static int look_up(struct rma *o)
+{
+	const size_t len = HK_FI_BUCKET * sizeof(*o->bucket);
+
+	o->looked = true;
+	o->bucket = malloc(len);
+	return o->bucket ? hk_worker_get(domain_of(o)->worker, o->op.peer, &o->bulk, o->bucket, len,
+					 o->directory, hk_fi_key_offset(o->to.key), on_bucket, o)
+			 : -ENOMEM;
 }
 
 /* Our own memory, without the network. */
@@ -132,24 +212,12 @@ static int to_self(const struct hk_fi_op *op, const struct fi_msg_rma *m, size_t
 	return 0;
 }
 
-static void tell_data(const struct hk_fi_op *op, const struct hk_fi_address *to, uint64_t data)
-{
-	const struct hk_fi_prefix p = {
-		.header = {.to = to->number, .from = op->ep->number, .flags = HK_FI_HAS_DATA},
-		.data = data,
-	};
-	char prefix[HK_FI_PREFIX_MAX];
-	size_t len = hk_fi_prefix_write(&p, HK_FI_AM_WRITTEN, prefix);
-
-	hk_fi_tell(op->ep->domain, op->peer, HK_FI_AM_WRITTEN, prefix, len, NULL, 0);
-}
-
-static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m, size_t len)
+static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m,
+		 const struct hk_fi_address *to, size_t len)
 {
 	struct hk_fi_domain *d = op->ep->domain;
-	bool reads = op->flags & FI_READ;
+	const struct hk_fi_key *known;
 	struct rma *o;
-	char *bytes;
 	int rc;
 
 	if (hk_worker_tx_low(d->worker))
@@ -157,23 +225,33 @@ static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m, size_t l
 	o = hk_fi_pool_take(&d->rmas, sizeof(*o));
 	if (!o)
 		return -ENOMEM;
-	*o = (struct rma){.op = *op, .len = len};
+	*o = (struct rma){
+		.op = *op,
+		.len = len,
+		.to = {.key = m->rma_iov->key, .region = (hk_region)m->rma_iov->key},
+		.addr = m->rma_iov->addr,
+		.data = m->data,
+		.place = to->peer,
+		.directory = to->name.directory,
+		.number = to->number,
+		.tells = op->flags & FI_REMOTE_CQ_DATA,
+	};
 	memcpy(o->iov, m->msg_iov, m->iov_count * sizeof(*m->msg_iov));
-	bytes = in_one_piece(o, m);
-	if (!bytes)
-		rc = -ENOMEM;
-	else if (len == 0)
-		rc = start_fence(o);
-	else
-		rc = len > hk_worker_atomic_max(d->worker)
-			     ? start_long(o, m->rma_iov, bytes)
-			     : start_message(o, reads ? HK_ATOMIC_READ : HK_ATOMIC_WRITE,
-					     m->rma_iov, bytes, 0, len);
-	if (rc == 0)
-		op->ep->under_way++;
-	else
+	o->bytes = in_one_piece(o, m);
+	known = o->directory ? hk_fi_key_known(d, o->place, o->to.key) : &o->to;
+	if (known)
+		o->to = *known;
+	rc = !o->bytes ? -ENOMEM : known ? move(o) : look_up(o);
+	if (rc) {
 		give(d, o);
-	return rc;
+		return rc;
+	}
+	op->ep->under_way++;
+	if (o->tells && !o->directory) {
+		o->tells = false;
+		tell(o); /* it arrives behind the bytes */
+	}
+	return 0;
 }
 
 ssize_t hk_fi_rma(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags)
@@ -186,13 +264,14 @@ ssize_t hk_fi_rma(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags
 	int rc;
 
 	if (HK_UNLIKELY(m->rma_iov_count != 1 || m->iov_count > HK_FI_IOV ||
-			m->rma_iov->key > UINT32_MAX ||
 			(flags & HK_FI_SILENT && len > HK_FI_INJECT)))
 		return -FI_EINVAL;
 	rc = hk_fi_begin(&op, m->addr, &to);
 	if (rc)
 		return rc;
-	if (to->peer == HK_FI_SELF) {
+	if (!hk_fi_key_possible(to, m->rma_iov->key)) {
+		rc = -FI_EINVAL;
+	} else if (to->peer == HK_FI_SELF) {
 		int error = to_self(&op, m, len);
 
 		if (!error && flags & FI_REMOTE_CQ_DATA)
@@ -200,9 +279,7 @@ ssize_t hk_fi_rma(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags
 				      FI_RMA, m->data);
 		hk_fi_end(&op, error);
 	} else {
-		rc = start(&op, m, len);
-		if (rc == 0 && flags & FI_REMOTE_CQ_DATA)
-			tell_data(&op, to, m->data);
+		rc = start(&op, m, to, len);
 	}
 	return hk_fi_finish(op.ep, rc);
 }

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #define PARAMS (&hk_fi_params)
 
@@ -73,27 +72,6 @@ static int choose_protection(const char *spec, uint8_t *protection, struct hk_er
 			    name);
 }
 
-/* A node is a kernel and a network namespace of it. */
-static uint32_t node_id(void)
-{
-	char boot[37] = "";
-	struct stat st = {0};
-	uint32_t hash = 2166136261u; /* FNV-1a */
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	if (f) {
-		if (!fgets(boot, sizeof(boot), f))
-			boot[0] = '\0';
-		fclose(f);
-	}
-	(void)stat("/proc/self/ns/net", &st);
-	for (const char *c = boot; *c; c++)
-		hash = (hash ^ (uint8_t)*c) * 16777619u;
-	for (unsigned i = 0; i < sizeof(st.st_ino); i++)
-		hash = (hash ^ (uint8_t)(st.st_ino >> 8 * i)) * 16777619u;
-	return hash;
-}
-
 static void on_lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, const char *text)
 {
 	struct hk_fi_domain *d = arg;
@@ -113,6 +91,7 @@ static void configure(struct hk_fi_domain *d, struct hk_worker_config *cfg)
 	cfg->engine.peer_timeout = (uint64_t)PARAMS->peer_timeout_ms * HK_MSEC;
 	cfg->tx_buffers = (unsigned)PARAMS->tx_buffers;
 	cfg->rx_backlog = (unsigned)PARAMS->rx_backlog;
+	cfg->regions = HK_FI_REGIONS;
 	cfg->lost = on_lost;
 	cfg->lost_arg = d;
 }
@@ -193,7 +172,6 @@ int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err)
 	d->name.version = HK_FI_NAME_VERSION;
 	d->name.kind = protection;
 	d->name.key_check = hk_fi_key_check(cfg.engine.key);
-	d->name.node = node_id();
 	rc = hk_port_spec_is_wire_set(spec) ? open_wires(d, spec, &cfg, err)
 					    : open_port(d, spec, &cfg, err);
 	if (rc)
@@ -206,7 +184,9 @@ int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err)
 		   : strncmp(spec, "udp:", 4) == 0 ? EAGER_SOCKETS
 						   : EAGER;
 	d->eager = HK_MIN(d->eager, d->payload * HK_FRAGS_MAX - HK_FI_PREFIX_MAX);
-	if (PARAMS->progress_thread)
+	if (d->mr_mode != FI_MR_PROV_KEY)
+		rc = hk_fi_keys_open(d);
+	if (rc == 0 && PARAMS->progress_thread)
 		rc = hk_worker_progress_thread_start(d->worker, 2000, 500, err);
 	return rc;
 }
@@ -216,6 +196,7 @@ void hk_fi_worker_close(struct hk_fi_domain *d)
 	if (d->worker)
 		hk_worker_close(d->worker, (unsigned)PARAMS->linger_ms);
 	d->worker = NULL;
+	hk_fi_keys_close(d);
 	hk_fi_peers_close(d);
 	hk_calls_close(d->calls);
 	d->calls = NULL;

@@ -41,9 +41,7 @@ def _of_mpi(name: str, provider: str) -> dict[str, str]:
         if provider == "tcp":  # which it takes if it finds no other one, and not by its name
             return its | {"FI_PROVIDER_PATH": own}
         path = f"{provider_settings()['FI_PROVIDER_PATH']}:{own}"
-        # MPI_Put crashes where a provider chooses the keys, and offsets are the addresses
-        windows = {"MPIR_CVAR_CH4_OFI_ENABLE_RMA": "0"}
-        return its | windows | {"FI_PROVIDER_PATH": path, "I_MPI_OFI_PROVIDER": provider}
+        return its | {"FI_PROVIDER_PATH": path, "I_MPI_OFI_PROVIDER": provider}
     # libfabric 1.17 has its tcp below a provider for connections
     connected = name == mpi.OPENMPI and provider == "tcp"
     return provider_settings() | {

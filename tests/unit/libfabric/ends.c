@@ -8,6 +8,22 @@
 #define LIMIT_MS 20000
 #define RESTS    2000 /* polls */
 
+static int mode = -1;
+
+int ends_mr_mode(void)
+{
+	const char *given = getenv("TEST_MR_MODE");
+
+	if (mode < 0)
+		mode = given ? atoi(given) : FI_MR_PROV_KEY;
+	return mode;
+}
+
+void ends_set_mr_mode(int wanted)
+{
+	mode = wanted;
+}
+
 void end_open(struct end *e, uint64_t caps, uint64_t op_flags)
 {
 	struct fi_info *hints = fi_allocinfo();
@@ -17,7 +33,7 @@ void end_open(struct end *e, uint64_t caps, uint64_t op_flags)
 	CHECK(hints != NULL);
 	hints->caps = caps;
 	hints->ep_attr->type = FI_EP_RDM;
-	hints->domain_attr->mr_mode = FI_MR_PROV_KEY;
+	hints->domain_attr->mr_mode = ends_mr_mode();
 	hints->tx_attr->op_flags = op_flags;
 	hints->fabric_attr->prov_name = strdup("hikyaku");
 	FI_OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &e->info));
@@ -60,6 +76,21 @@ int end_sleeps(struct end *e, enum fi_wait_obj obj)
 	CHECK_EQ(is, FI_WAIT_FD);
 	CHECK(fd >= 0);
 	return fd;
+}
+
+struct region end_region(struct end *e, void *at, size_t len, uint64_t access)
+{
+	static uint64_t next = 0xfedcba9876543210; /* a key that a program chooses */
+	int is = e->info->domain_attr->mr_mode;
+	struct region r = {.key = next++};
+
+	FI_OK(fi_mr_reg(e->domain, at, len, access, 0, r.key, 0, &r.mr, NULL));
+	if (is & (FI_MR_PROV_KEY | FI_MR_BASIC))
+		r.key = fi_mr_key(r.mr);
+	else
+		CHECK_EQ(fi_mr_key(r.mr), r.key);
+	r.base = is & (FI_MR_VIRT_ADDR | FI_MR_BASIC) ? (uintptr_t)at : 0;
+	return r;
 }
 
 static void meet(struct end *e, const struct end *other)

@@ -41,6 +41,18 @@ void ends_open(struct ends *e);
 void ends_open_with(struct ends *e, uint64_t caps, uint64_t op_flags);
 void ends_close(struct ends *e);
 
+/* How peers name memory: mr_mode of the hints of later endpoints. At first it is the number in
+ * TEST_MR_MODE, or else FI_MR_PROV_KEY. */
+int ends_mr_mode(void);
+void ends_set_mr_mode(int mode);
+
+/* Memory that peers may access. */
+struct region {
+	struct fid_mr *mr;
+	uint64_t key, base; /* its address is @base */
+};
+struct region end_region(struct end *e, void *at, size_t len, uint64_t access);
+
 /* Polls both until @at has a completion, which it returns. An error is not one. */
 struct fi_cq_tagged_entry ends_wait(struct ends *e, struct end *at);
 /* The same, for an error. */

@@ -10,18 +10,9 @@
 
 static _Alignas(16) char theirs[8192];
 
-struct region {
-	struct fid_mr *mr;
-	uint64_t key;
-};
-
 static struct region reg(struct end *e, uint64_t access)
 {
-	struct region r;
-
-	FI_OK(fi_mr_reg(e->domain, theirs, sizeof(theirs), access, 0, 0, 0, &r.mr, NULL));
-	r.key = fi_mr_key(r.mr);
-	return r;
+	return end_region(e, theirs, sizeof(theirs), access);
 }
 
 static struct region open_both(struct ends *e)
@@ -59,21 +50,21 @@ TEST(base_fetch_and_compare)
 	struct region r = open_both(&e);
 	int64_t v[2] = {5, -7}, old[2] = {0}, compare[2] = {6, 6};
 
-	FI_OK(fi_atomic(e.a.ep, v, 2, NULL, e.a.peer, 8, r.key, FI_INT64, FI_SUM, &e));
+	FI_OK(fi_atomic(e.a.ep, v, 2, NULL, e.a.peer, r.base + 8, r.key, FI_INT64, FI_SUM, &e));
 	done(&e, FI_WRITE, &e);
 	CHECK(at(0) == 0 && at(1) == 5 && at(2) == -7);
 	v[0] = 1;
-	FI_OK(fi_fetch_atomic(e.a.ep, v, 1, NULL, old, NULL, e.a.peer, 8, r.key, FI_INT64, FI_SUM,
-			      &r));
+	FI_OK(fi_fetch_atomic(e.a.ep, v, 1, NULL, old, NULL, e.a.peer, r.base + 8, r.key, FI_INT64,
+			      FI_SUM, &r));
 	done(&e, FI_READ, &r);
 	CHECK(old[0] == 5 && at(1) == 6);
-	FI_OK(fi_fetch_atomic(e.a.ep, NULL, 2, NULL, old, NULL, e.a.peer, 8, r.key, FI_INT64,
-			      FI_ATOMIC_READ, &r));
+	FI_OK(fi_fetch_atomic(e.a.ep, NULL, 2, NULL, old, NULL, e.a.peer, r.base + 8, r.key,
+			      FI_INT64, FI_ATOMIC_READ, &r));
 	done(&e, FI_READ, &r);
 	CHECK(old[0] == 6 && old[1] == -7);
 	v[0] = v[1] = 100;
-	FI_OK(fi_compare_atomic(e.a.ep, v, 2, NULL, compare, NULL, old, NULL, e.a.peer, 8, r.key,
-				FI_INT64, FI_CSWAP, NULL));
+	FI_OK(fi_compare_atomic(e.a.ep, v, 2, NULL, compare, NULL, old, NULL, e.a.peer, r.base + 8,
+				r.key, FI_INT64, FI_CSWAP, NULL));
 	done(&e, FI_READ, NULL);
 	CHECK(at(1) == 100 && at(2) == -7 && old[0] == 6 && old[1] == -7);
 	close_both(&e, &r);
@@ -108,16 +99,16 @@ TEST(as_many_elements_as_the_query_says)
 		memset(values, 0, sizeof(values));
 		for (size_t i = 0; i < count * attr.size; i += attr.size)
 			values[i] = 1; /* no NaN, no padding */
-		FI_OK(fi_atomic(e.a.ep, values, count, NULL, e.a.peer, 0, r.key, type,
+		FI_OK(fi_atomic(e.a.ep, values, count, NULL, e.a.peer, r.base, r.key, type,
 				FI_ATOMIC_WRITE, NULL));
 		done(&e, FI_WRITE, NULL);
 		CHECK(same(theirs, values, count, attr.size));
-		CHECK_EQ(fi_atomic(e.a.ep, values, count + 1, NULL, e.a.peer, 0, r.key, type,
+		CHECK_EQ(fi_atomic(e.a.ep, values, count + 1, NULL, e.a.peer, r.base, r.key, type,
 				   FI_ATOMIC_WRITE, NULL),
 			 -FI_EMSGSIZE);
 		FI_OK(fi_fetch_atomicvalid(e.a.ep, type, FI_ATOMIC_READ, &count));
 		memset(old, 0, sizeof(old));
-		FI_OK(fi_fetch_atomic(e.a.ep, NULL, count, NULL, old, NULL, e.a.peer, 0, r.key,
+		FI_OK(fi_fetch_atomic(e.a.ep, NULL, count, NULL, old, NULL, e.a.peer, r.base, r.key,
 				      type, FI_ATOMIC_READ, NULL));
 		done(&e, FI_READ, NULL);
 		CHECK(same(old, values, count, attr.size));
@@ -125,7 +116,7 @@ TEST(as_many_elements_as_the_query_says)
 		memcpy(compare, values, sizeof(compare));
 		memset(values, 0, sizeof(values));
 		FI_OK(fi_compare_atomic(e.a.ep, values, count, NULL, compare, NULL, old, NULL,
-					e.a.peer, 0, r.key, type, FI_CSWAP, NULL));
+					e.a.peer, r.base, r.key, type, FI_CSWAP, NULL));
 		done(&e, FI_READ, NULL);
 		CHECK(same(theirs, values, count, attr.size));
 		CHECK(same(old, compare, count, attr.size));
@@ -141,23 +132,23 @@ TEST(several_pieces)
 	struct fi_ioc iov[3] = {{v, 1}, {v + 1, 0}, {v + 1, 3}}, in[2] = {{old + 1, 3}, {old, 1}};
 	struct fi_ioc compare[2] = {{c, 2}, {c + 2, 2}};
 
-	FI_OK(fi_atomicv(e.a.ep, iov, NULL, 3, e.a.peer, 0, r.key, FI_UINT32, FI_MAX, NULL));
+	FI_OK(fi_atomicv(e.a.ep, iov, NULL, 3, e.a.peer, r.base, r.key, FI_UINT32, FI_MAX, NULL));
 	done(&e, FI_WRITE, NULL);
-	FI_OK(fi_fetch_atomicv(e.a.ep, iov, NULL, 3, in, NULL, 2, e.a.peer, 0, r.key, FI_UINT32,
-			       FI_SUM, NULL));
+	FI_OK(fi_fetch_atomicv(e.a.ep, iov, NULL, 3, in, NULL, 2, e.a.peer, r.base, r.key,
+			       FI_UINT32, FI_SUM, NULL));
 	done(&e, FI_READ, NULL);
 	CHECK(old[1] == 1 && old[2] == 2 && old[3] == 3 && old[0] == 4);
-	FI_OK(fi_fetch_atomicv(e.a.ep, NULL, NULL, 0, in, NULL, 2, e.a.peer, 0, r.key, FI_UINT32,
-			       FI_ATOMIC_READ, NULL));
+	FI_OK(fi_fetch_atomicv(e.a.ep, NULL, NULL, 0, in, NULL, 2, e.a.peer, r.base, r.key,
+			       FI_UINT32, FI_ATOMIC_READ, NULL));
 	done(&e, FI_READ, NULL);
 	CHECK(old[1] == 2 && old[2] == 4 && old[3] == 6 && old[0] == 8);
-	FI_OK(fi_compare_atomicv(e.a.ep, iov, NULL, 3, compare, NULL, 2, in, NULL, 2, e.a.peer, 0,
-				 r.key, FI_UINT32, FI_CSWAP_GT, NULL));
+	FI_OK(fi_compare_atomicv(e.a.ep, iov, NULL, 3, compare, NULL, 2, in, NULL, 2, e.a.peer,
+				 r.base, r.key, FI_UINT32, FI_CSWAP_GT, NULL));
 	done(&e, FI_READ, NULL);
 	CHECK(((uint32_t *)(void *)theirs)[2] == 3 && ((uint32_t *)(void *)theirs)[3] == 8);
 	/* results of another length */
-	CHECK_EQ(fi_fetch_atomicv(e.a.ep, iov, NULL, 3, in, NULL, 1, e.a.peer, 0, r.key, FI_UINT32,
-				  FI_SUM, NULL),
+	CHECK_EQ(fi_fetch_atomicv(e.a.ep, iov, NULL, 3, in, NULL, 1, e.a.peer, r.base, r.key,
+				  FI_UINT32, FI_SUM, NULL),
 		 -FI_EINVAL);
 	close_both(&e, &r);
 }
@@ -168,7 +159,7 @@ TEST(an_operation_that_tells_the_peer)
 	struct region r = open_both(&e);
 	int64_t v = 3;
 	struct fi_ioc ioc = {&v, 1};
-	struct fi_rma_ioc there = {.addr = 16, .count = 1, .key = r.key};
+	struct fi_rma_ioc there = {.addr = r.base + 16, .count = 1, .key = r.key};
 	struct fi_msg_atomic m = {.msg_iov = &ioc,
 				  .iov_count = 1,
 				  .addr = e.a.peer,
@@ -191,6 +182,7 @@ TEST(an_operation_that_tells_the_peer)
 			FI_OK(fi_close(&r.mr->fid));
 			r = reg(&e.a, FI_REMOTE_WRITE);
 			there.key = r.key;
+			there.addr = r.base + 16;
 			m.addr = e.a.self;
 		}
 	}
@@ -206,15 +198,16 @@ TEST(ones_own_memory)
 	ends_open(&e);
 	memset(theirs, 0, sizeof(theirs));
 	r = reg(&e.a, FI_REMOTE_READ | FI_REMOTE_WRITE);
-	FI_OK(fi_fetch_atomic(e.a.ep, &v, 1, NULL, &old, NULL, e.a.self, 8, r.key, FI_DOUBLE,
-			      FI_SUM, NULL));
+	FI_OK(fi_fetch_atomic(e.a.ep, &v, 1, NULL, &old, NULL, e.a.self, r.base + 8, r.key,
+			      FI_DOUBLE, FI_SUM, NULL));
 	done(&e, FI_READ, NULL);
-	FI_OK(fi_fetch_atomic(e.a.ep, &v, 1, NULL, &old, NULL, e.a.self, 8, r.key, FI_DOUBLE,
-			      FI_PROD, NULL));
+	FI_OK(fi_fetch_atomic(e.a.ep, &v, 1, NULL, &old, NULL, e.a.self, r.base + 8, r.key,
+			      FI_DOUBLE, FI_PROD, NULL));
 	done(&e, FI_READ, NULL);
 	memcpy(&v, theirs + 8, sizeof(v));
 	CHECK(old == 2.5 && v == 6.25);
-	FI_OK(fi_inject_atomic(e.a.ep, &v, 1, e.a.self, sizeof(theirs), r.key, FI_DOUBLE, FI_SUM));
+	FI_OK(fi_inject_atomic(e.a.ep, &v, 1, e.a.self, r.base + sizeof(theirs), r.key, FI_DOUBLE,
+			       FI_SUM));
 	CHECK_EQ(ends_wait_error(&e, &e.a).err, FI_EACCES);
 	close_both(&e, &r);
 }
@@ -229,12 +222,12 @@ TEST(operations_in_their_order)
 	for (int64_t i = 0; i < 200; i++) {
 		ssize_t rc;
 
-		while ((rc = fi_fetch_atomic(e.a.ep, &i, 1, NULL, &old[i], NULL, e.a.peer, 0, r.key,
-					     FI_INT64, FI_ATOMIC_WRITE, NULL)) == -FI_EAGAIN)
+		while ((rc = fi_fetch_atomic(e.a.ep, &i, 1, NULL, &old[i], NULL, e.a.peer, r.base,
+					     r.key, FI_INT64, FI_ATOMIC_WRITE, NULL)) == -FI_EAGAIN)
 			(void)fi_cq_read(e.b.cq, NULL, 0);
 		FI_OK(rc);
-		while ((rc = fi_inject_atomic(e.a.ep, &thousand, 1, e.a.peer, 0, r.key, FI_INT64,
-					      FI_SUM)) == -FI_EAGAIN)
+		while ((rc = fi_inject_atomic(e.a.ep, &thousand, 1, e.a.peer, r.base, r.key,
+					      FI_INT64, FI_SUM)) == -FI_EAGAIN)
 			(void)fi_cq_read(e.b.cq, NULL, 0);
 		FI_OK(rc);
 	}
@@ -272,23 +265,24 @@ TEST(what_the_owner_does_not_permit)
 	struct region writes = reg(&e.b, FI_REMOTE_WRITE);
 	int64_t v = 0;
 
-	refused(&e, 0, reads.key, false, FI_SUM, FI_EACCES);
-	refused(&e, 0, reads.key, true, FI_SUM, FI_EACCES);
-	refused(&e, 0, writes.key, true, FI_SUM, FI_EACCES);
-	refused(&e, 0, writes.key, true, FI_ATOMIC_READ, FI_EACCES);
-	refused(&e, sizeof(theirs) - 8, both.key, true, FI_SUM, FI_EACCES);
-	refused(&e, UINT64_MAX - 7, both.key, false, FI_SUM, FI_EACCES);
-	refused(&e, 4, both.key, false, FI_SUM, FI_EINVAL); /* not aligned */
+	refused(&e, reads.base, reads.key, false, FI_SUM, FI_EACCES);
+	refused(&e, reads.base, reads.key, true, FI_SUM, FI_EACCES);
+	refused(&e, writes.base, writes.key, true, FI_SUM, FI_EACCES);
+	refused(&e, writes.base, writes.key, true, FI_ATOMIC_READ, FI_EACCES);
+	refused(&e, both.base + sizeof(theirs) - 8, both.key, true, FI_SUM, FI_EACCES);
+	refused(&e, both.base + UINT64_MAX - 7, both.key, false, FI_SUM, FI_EACCES);
+	refused(&e, both.base + 4, both.key, false, FI_SUM, FI_EINVAL); /* not aligned */
 	refused(&e, 0, 0x12345678, false, FI_SUM, FI_EACCES);
 	for (size_t i = 0; i < sizeof(theirs); i++)
 		CHECK_EQ(theirs[i], 0);
-	FI_OK(fi_fetch_atomic(e.a.ep, NULL, 1, NULL, &v, NULL, e.a.peer, 0, reads.key, FI_INT64,
-			      FI_ATOMIC_READ, NULL));
+	FI_OK(fi_fetch_atomic(e.a.ep, NULL, 1, NULL, &v, NULL, e.a.peer, reads.base, reads.key,
+			      FI_INT64, FI_ATOMIC_READ, NULL));
 	done(&e, FI_READ, NULL);
-	FI_OK(fi_atomic(e.a.ep, &v, 1, NULL, e.a.peer, 0, writes.key, FI_INT64, FI_SUM, NULL));
+	FI_OK(fi_atomic(e.a.ep, &v, 1, NULL, e.a.peer, writes.base, writes.key, FI_INT64, FI_SUM,
+			NULL));
 	done(&e, FI_WRITE, NULL);
 	FI_OK(fi_close(&reads.mr->fid));
-	refused(&e, 0, reads.key, true, FI_ATOMIC_READ, FI_EACCES); /* it is gone */
+	refused(&e, reads.base, reads.key, true, FI_ATOMIC_READ, FI_EACCES); /* it is gone */
 	FI_OK(fi_close(&writes.mr->fid));
 	close_both(&e, &both);
 }
@@ -309,16 +303,17 @@ TEST(calls_that_are_wrong)
 	CHECK_EQ(fi_query_atomic(e.a.domain, FI_FLOAT, FI_SUM, &attr,
 				 FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC),
 		 -FI_EINVAL);
-	CHECK_EQ(fi_atomic(e.a.ep, v, 1, NULL, e.a.peer, 0, r.key, FI_FLOAT, FI_BOR, NULL),
+	CHECK_EQ(fi_atomic(e.a.ep, v, 1, NULL, e.a.peer, r.base, r.key, FI_FLOAT, FI_BOR, NULL),
 		 -FI_EOPNOTSUPP);
-	CHECK_EQ(fi_atomic(e.a.ep, v, 0, NULL, e.a.peer, 0, r.key, FI_FLOAT, FI_SUM, NULL),
+	CHECK_EQ(fi_atomic(e.a.ep, v, 0, NULL, e.a.peer, r.base, r.key, FI_FLOAT, FI_SUM, NULL),
 		 -FI_EINVAL);
-	CHECK_EQ(fi_atomic(e.a.ep, v, 1, NULL, 12345, 0, r.key, FI_FLOAT, FI_SUM, NULL),
+	CHECK_EQ(fi_atomic(e.a.ep, v, 1, NULL, 12345, r.base, r.key, FI_FLOAT, FI_SUM, NULL),
 		 -FI_EINVAL);
-	CHECK_EQ(fi_atomic(e.a.ep, v, 1, NULL, e.a.peer, 0, UINT64_C(1) << 40, FI_FLOAT, FI_SUM,
-			   NULL),
-		 -FI_EINVAL);
-	CHECK_EQ(fi_inject_atomic(e.a.ep, v, 300, e.a.peer, 0, r.key, FI_FLOAT, FI_SUM),
+	if (ends_mr_mode() == FI_MR_PROV_KEY)
+		CHECK_EQ(fi_atomic(e.a.ep, v, 1, NULL, e.a.peer, 0, UINT64_C(1) << 40, FI_FLOAT,
+				   FI_SUM, NULL),
+			 -FI_EINVAL);
+	CHECK_EQ(fi_inject_atomic(e.a.ep, v, 300, e.a.peer, r.base, r.key, FI_FLOAT, FI_SUM),
 		 -FI_EINVAL);
 	close_both(&e, &r);
 }
@@ -334,7 +329,7 @@ TEST(counters_and_selective_completion)
 	struct fi_cq_tagged_entry got;
 	int64_t v = 1, old;
 	struct fi_ioc ioc = {&v, 1}, result = {&old, 1};
-	struct fi_rma_ioc there = {.count = 1, .key = r.key};
+	struct fi_rma_ioc there = {.addr = r.base, .count = 1, .key = r.key};
 	struct fi_msg_atomic m = {.msg_iov = &ioc,
 				  .iov_count = 1,
 				  .addr = e.a.peer,
@@ -356,7 +351,7 @@ TEST(counters_and_selective_completion)
 	FI_OK(fi_fetch_atomicmsg(ep, &m, &result, NULL, 1, FI_INJECT));
 	m.op = FI_CSWAP;
 	FI_OK(fi_compare_atomicmsg(ep, &m, &ioc, NULL, 1, &result, NULL, 1, FI_COMPLETION));
-	FI_OK(fi_inject_atomic(ep, &v, 1, e.a.peer, 8, r.key, FI_INT64, FI_SUM));
+	FI_OK(fi_inject_atomic(ep, &v, 1, e.a.peer, r.base + 8, r.key, FI_INT64, FI_SUM));
 	got = ends_wait(&e, &e.a);
 	CHECK(got.op_context == &v && got.flags == (FI_ATOMIC | FI_READ));
 	while (fi_cntr_read(writes) < 2)
@@ -364,7 +359,7 @@ TEST(counters_and_selective_completion)
 	CHECK_EQ(fi_cntr_read(reads), 2);
 	ends_rest(&e);
 	m.op = FI_SUM;
-	there.addr = 4;
+	there.addr = r.base + 4;
 	FI_OK(fi_atomicmsg(ep, &m, 0));
 	CHECK_EQ(ends_wait_error(&e, &e.a).err, FI_EINVAL);
 	CHECK_EQ(fi_cntr_readerr(writes), 1);
@@ -382,8 +377,8 @@ TEST(endpoints_that_close)
 	struct region r = open_both(&e);
 	int64_t old = 42, v = 1;
 
-	FI_OK(fi_fetch_atomic(e.a.ep, &v, 1, NULL, &old, NULL, e.a.peer, 0, r.key, FI_INT64, FI_SUM,
-			      NULL));
+	FI_OK(fi_fetch_atomic(e.a.ep, &v, 1, NULL, &old, NULL, e.a.peer, r.base, r.key, FI_INT64,
+			      FI_SUM, NULL));
 	FI_OK(fi_close(&e.a.ep->fid));
 	FI_OK(fi_endpoint(e.a.domain, e.a.info, &e.a.ep, NULL));
 	FI_OK(fi_ep_bind(e.a.ep, &e.a.av->fid, 0));
@@ -392,7 +387,7 @@ TEST(endpoints_that_close)
 	ends_rest(&e);
 	CHECK(old == 42 && at(0) == 1);
 	FI_OK(fi_close(&e.b.ep->fid));
-	FI_OK(fi_atomic(e.a.ep, &v, 1, NULL, e.a.peer, 0, r.key, FI_INT64, FI_SUM, NULL));
+	FI_OK(fi_atomic(e.a.ep, &v, 1, NULL, e.a.peer, r.base, r.key, FI_INT64, FI_SUM, NULL));
 	CHECK_EQ(ends_wait_error(&e, &e.a).err, FI_EIO);
 	CHECK_EQ(at(0), 1);
 	FI_OK(fi_endpoint(e.b.domain, e.b.info, &e.b.ep, NULL)); /* for ends_close() */

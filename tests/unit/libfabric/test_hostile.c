@@ -122,7 +122,7 @@ TEST(requests_that_are_wrong)
 
 	open_hostile(&h);
 	const struct hk_fi_atomic good = {
-		.region = (uint32_t)fi_mr_key(h.mr), .count = 2, .type = FI_INT64, .op = FI_SUM};
+		.key = fi_mr_key(h.mr), .count = 2, .type = FI_INT64, .op = FI_SUM};
 	struct hk_fi_atomic a = good;
 
 	memset(memory, 0, sizeof(memory));
@@ -157,14 +157,14 @@ TEST(requests_that_are_wrong)
 	CHECK_EQ(ask(&h, a, 0, HK_FI_FETCH, 0), FI_EINVAL);
 
 	a = good;
-	a.offset = LARGE - 8; /* outside */
+	a.addr = LARGE - 8; /* outside */
 	CHECK_EQ(ask(&h, a, 0, 0, 16), FI_EACCES);
-	a.offset = UINT64_MAX - 7;
+	a.addr = UINT64_MAX - 7;
 	CHECK_EQ(ask(&h, a, 0, 0, 16), FI_EACCES);
-	a.offset = 4;
+	a.addr = 4;
 	CHECK_EQ(ask(&h, a, 0, 0, 16), FI_EINVAL);
 	a = good;
-	a.region ^= 1u << 30;
+	a.key ^= 1u << 30;
 	CHECK_EQ(ask(&h, a, 0, 0, 16), FI_EACCES);
 	CHECK_EQ(ask(&h, good, 63, 0, 16), FI_ECONNREFUSED); /* no such endpoint */
 	CHECK_EQ(ask(&h, good, 255, 0, 16), FI_ECONNREFUSED);
@@ -192,10 +192,7 @@ TEST(messages_of_a_wrong_form)
 
 	const struct hk_fi_prefix p = {
 		.header = {.id = 9, .flags = HK_FI_ANSWER},
-		.atomic = {.region = (uint32_t)fi_mr_key(h.mr),
-			   .count = 1,
-			   .type = FI_INT64,
-			   .op = FI_SUM},
+		.atomic = {.key = fi_mr_key(h.mr), .count = 1, .type = FI_INT64, .op = FI_SUM},
 	};
 	hk_buf *buf[2] = {hk_worker_alloc(h.worker), hk_worker_alloc(h.worker)};
 	size_t len[2] = {hk_fi_prefix_write(&p, HK_FI_AM_ATOMIC, bytes) + 8, 8};

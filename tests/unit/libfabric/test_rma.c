@@ -15,20 +15,6 @@ static char own[LARGE], theirs[LARGE];
 /* Short ones are one message, others a put or get. */
 static const size_t sizes[] = {1, 8, 1000, 1400, 20000, LARGE};
 
-struct region {
-	struct fid_mr *mr;
-	uint64_t key;
-};
-
-static struct region reg(struct end *e, void *at, size_t len, uint64_t access)
-{
-	struct region r;
-
-	FI_OK(fi_mr_reg(e->domain, at, len, access, 0, 0, 0, &r.mr, NULL));
-	r.key = fi_mr_key(r.mr);
-	return r;
-}
-
 static void fill(char *at, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -50,16 +36,16 @@ TEST(writes_and_reads_of_all_sizes)
 	struct region r;
 
 	ends_open_with(&e, 0, FI_DELIVERY_COMPLETE);
-	r = reg(&e.b, theirs, LARGE, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	r = end_region(&e.b, theirs, LARGE, FI_REMOTE_READ | FI_REMOTE_WRITE);
 	for (size_t i = 0; i < HK_ARRAY_LEN(sizes); i++) {
 		size_t len = sizes[i], at = (LARGE - len) / 2;
 
 		fill(own, len);
-		FI_OK(fi_write(e.a.ep, own, len, NULL, e.a.peer, at, r.key, &e));
+		FI_OK(fi_write(e.a.ep, own, len, NULL, e.a.peer, r.base + at, r.key, &e));
 		done(&e, FI_WRITE, &e);
 		CHECK(memcmp(theirs + at, own, len) == 0);
 		fill(theirs, LARGE);
-		FI_OK(fi_read(e.a.ep, own, len, NULL, e.a.peer, at, r.key, &r));
+		FI_OK(fi_read(e.a.ep, own, len, NULL, e.a.peer, r.base + at, r.key, &r));
 		done(&e, FI_READ, &r);
 		CHECK(memcmp(theirs + at, own, len) == 0);
 	}
@@ -74,17 +60,17 @@ TEST(several_pieces)
 	struct region r;
 
 	ends_open_with(&e, 0, FI_DELIVERY_COMPLETE);
-	r = reg(&e.b, theirs, LARGE, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	r = end_region(&e.b, theirs, LARGE, FI_REMOTE_READ | FI_REMOTE_WRITE);
 	for (size_t i = 0; i < HK_ARRAY_LEN(lens); i++) {
 		size_t len = lens[i], cut = len / 3;
 		struct iovec iov[3] = {{own, cut}, {own + cut, 0}, {own + cut, len - cut}};
 
 		fill(own, len);
-		FI_OK(fi_writev(e.a.ep, iov, NULL, 3, e.a.peer, 0, r.key, NULL));
+		FI_OK(fi_writev(e.a.ep, iov, NULL, 3, e.a.peer, r.base, r.key, NULL));
 		done(&e, FI_WRITE, NULL);
 		CHECK(memcmp(theirs, own, len) == 0);
 		fill(theirs, len);
-		FI_OK(fi_readv(e.a.ep, iov, NULL, 3, e.a.peer, 0, r.key, NULL));
+		FI_OK(fi_readv(e.a.ep, iov, NULL, 3, e.a.peer, r.base, r.key, NULL));
 		done(&e, FI_READ, NULL);
 		CHECK(memcmp(theirs, own, len) == 0);
 	}
@@ -99,17 +85,18 @@ TEST(a_write_that_tells_the_peer)
 	struct fi_cq_tagged_entry got;
 
 	ends_open(&e);
-	r = reg(&e.b, theirs, LARGE, FI_REMOTE_WRITE);
+	r = end_region(&e.b, theirs, LARGE, FI_REMOTE_WRITE);
 	for (size_t i = 0; i < HK_ARRAY_LEN(sizes); i++) {
 		fill(own, sizes[i]);
-		FI_OK(fi_writedata(e.a.ep, own, sizes[i], NULL, 1000 + i, e.a.peer, 0, r.key, &e));
+		FI_OK(fi_writedata(e.a.ep, own, sizes[i], NULL, 1000 + i, e.a.peer, r.base, r.key,
+				   &e));
 		got = ends_wait(&e, &e.b);
 		CHECK_EQ(got.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
 		CHECK_EQ(got.data, 1000 + i);
 		CHECK(memcmp(theirs, own, sizes[i]) == 0);
 		done(&e, FI_WRITE, &e);
 	}
-	FI_OK(fi_inject_writedata(e.a.ep, own, 8, 7, e.a.peer, 0, r.key));
+	FI_OK(fi_inject_writedata(e.a.ep, own, 8, 7, e.a.peer, r.base, r.key));
 	CHECK_EQ(ends_wait(&e, &e.b).data, 7);
 	ends_rest(&e);
 	FI_OK(fi_close(&r.mr->fid));
@@ -123,10 +110,10 @@ TEST(an_injected_buffer_is_free_at_once)
 	char small[16] = "before";
 
 	ends_open(&e);
-	r = reg(&e.b, theirs, LARGE, FI_REMOTE_WRITE);
-	FI_OK(fi_inject_write(e.a.ep, small, sizeof(small), e.a.peer, 0, r.key));
+	r = end_region(&e.b, theirs, LARGE, FI_REMOTE_WRITE);
+	FI_OK(fi_inject_write(e.a.ep, small, sizeof(small), e.a.peer, r.base, r.key));
 	memcpy(small, "after", 6);
-	FI_OK(fi_write(e.a.ep, own, 1, NULL, e.a.peer, 100, r.key, NULL)); /* behind it */
+	FI_OK(fi_write(e.a.ep, own, 1, NULL, e.a.peer, r.base + 100, r.key, NULL)); /* behind it */
 	done(&e, FI_WRITE, NULL);
 	CHECK(strcmp(theirs, "before") == 0);
 	FI_OK(fi_close(&r.mr->fid));
@@ -139,15 +126,15 @@ TEST(ones_own_memory)
 	struct region r;
 
 	ends_open(&e);
-	r = reg(&e.a, theirs, 1000, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	r = end_region(&e.a, theirs, 1000, FI_REMOTE_READ | FI_REMOTE_WRITE);
 	fill(own, 100);
-	FI_OK(fi_write(e.a.ep, own, 100, NULL, e.a.self, 900, r.key, NULL));
+	FI_OK(fi_write(e.a.ep, own, 100, NULL, e.a.self, r.base + 900, r.key, NULL));
 	done(&e, FI_WRITE, NULL);
 	CHECK(memcmp(theirs + 900, own, 100) == 0);
-	FI_OK(fi_read(e.a.ep, own, 100, NULL, e.a.self, 0, r.key, NULL));
+	FI_OK(fi_read(e.a.ep, own, 100, NULL, e.a.self, r.base, r.key, NULL));
 	done(&e, FI_READ, NULL);
 	CHECK(memcmp(theirs, own, 100) == 0);
-	FI_OK(fi_read(e.a.ep, own, 100, NULL, e.a.self, 901, r.key, NULL));
+	FI_OK(fi_read(e.a.ep, own, 100, NULL, e.a.self, r.base + 901, r.key, NULL));
 	CHECK_EQ(ends_wait_error(&e, &e.a).err, FI_EACCES);
 	FI_OK(fi_close(&r.mr->fid));
 	ends_close(&e);
@@ -174,24 +161,28 @@ TEST(what_the_owner_does_not_permit)
 	char before[100];
 
 	ends_open(&e);
-	reads = reg(&e.b, theirs, 1000, FI_REMOTE_READ);
-	writes = reg(&e.b, theirs, 1000, FI_REMOTE_WRITE);
+	reads = end_region(&e.b, theirs, 1000, FI_REMOTE_READ);
+	writes = end_region(&e.b, theirs, 1000, FI_REMOTE_WRITE);
 	memcpy(before, theirs, sizeof(before));
 	fill(own, 100);
-	refused(&e, 0, reads.key, true);
-	refused(&e, 0, writes.key, false);
-	refused(&e, 901, reads.key, false);
-	refused(&e, 901, writes.key, true);
-	refused(&e, UINT64_MAX, reads.key, false);
+	refused(&e, reads.base, reads.key, true);
+	refused(&e, writes.base, writes.key, false);
+	refused(&e, reads.base + 901, reads.key, false);
+	refused(&e, writes.base + 901, writes.key, true);
+	refused(&e, reads.base + UINT64_MAX, reads.key, false);
 	refused(&e, 0, 0x12345678, true);
-	refused_of(&e, LARGE, 0, reads.key, true);
-	refused_of(&e, LARGE, 0, writes.key, true);
-	refused_of(&e, LARGE, 0, writes.key, false);
+	refused_of(&e, LARGE, reads.base, reads.key, true);
+	refused_of(&e, LARGE, writes.base, writes.key, true);
+	refused_of(&e, LARGE, writes.base, writes.key, false);
 	/* the sum of offset and length is a small one */
-	refused_of(&e, LARGE, UINT64_MAX - LARGE + 9, writes.key, true);
-	CHECK_EQ(fi_write(e.a.ep, own, 1, NULL, e.a.peer, 0, UINT64_C(1) << 40, NULL), -FI_EINVAL);
+	refused_of(&e, LARGE, writes.base + UINT64_MAX - LARGE + 9, writes.key, true);
+	if (ends_mr_mode() == FI_MR_PROV_KEY)
+		CHECK_EQ(fi_write(e.a.ep, own, 1, NULL, e.a.peer, 0, UINT64_C(1) << 40, NULL),
+			 -FI_EINVAL);
+	else
+		refused(&e, 0, UINT64_C(1) << 40, true);
 	FI_OK(fi_close(&reads.mr->fid));
-	refused(&e, 0, reads.key, false); /* it is gone */
+	refused(&e, reads.base, reads.key, false); /* it is gone */
 	CHECK(memcmp(before, theirs, sizeof(before)) == 0);
 	CHECK_EQ(fi_close(&e.b.domain->fid), -FI_EBUSY);
 	FI_OK(fi_close(&writes.mr->fid));
@@ -209,17 +200,17 @@ TEST(counters)
 
 	ends_open(&e);
 	a = e.a;
-	r = reg(&e.b, theirs, LARGE, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	r = end_region(&e.b, theirs, LARGE, FI_REMOTE_READ | FI_REMOTE_WRITE);
 	FI_OK(fi_cntr_open(a.domain, &attr, &cntr, NULL));
 	FI_OK(fi_endpoint(a.domain, a.info, &ep, NULL));
 	FI_OK(fi_ep_bind(ep, &a.av->fid, 0));
 	CHECK_EQ(fi_ep_bind(ep, &cntr->fid, FI_REMOTE_WRITE), -FI_ENOSYS);
 	FI_OK(fi_ep_bind(ep, &cntr->fid, FI_READ | FI_WRITE));
 	FI_OK(fi_enable(ep));
-	FI_OK(fi_write(ep, own, 8, NULL, a.peer, 0, r.key, NULL));
-	FI_OK(fi_write(ep, own, LARGE, NULL, a.peer, 0, r.key, NULL));
-	FI_OK(fi_read(ep, own, 8, NULL, a.peer, 0, r.key, NULL));
-	FI_OK(fi_inject_write(ep, own, 8, a.peer, 0, r.key));
+	FI_OK(fi_write(ep, own, 8, NULL, a.peer, r.base, r.key, NULL));
+	FI_OK(fi_write(ep, own, LARGE, NULL, a.peer, r.base, r.key, NULL));
+	FI_OK(fi_read(ep, own, 8, NULL, a.peer, r.base, r.key, NULL));
+	FI_OK(fi_inject_write(ep, own, 8, a.peer, r.base, r.key));
 	while (fi_cntr_read(cntr) < 4)
 		(void)fi_cq_read(e.b.cq, NULL, 0);
 	CHECK_EQ(fi_cntr_readerr(cntr), 0);
@@ -239,9 +230,9 @@ TEST(closed_with_operations_under_way)
 	struct region r;
 
 	ends_open(&e);
-	r = reg(&e.b, theirs, LARGE, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	r = end_region(&e.b, theirs, LARGE, FI_REMOTE_READ | FI_REMOTE_WRITE);
 	fill(theirs, LARGE);
-	FI_OK(fi_read(e.a.ep, own, LARGE, NULL, e.a.peer, 0, r.key, NULL));
+	FI_OK(fi_read(e.a.ep, own, LARGE, NULL, e.a.peer, r.base, r.key, NULL));
 	FI_OK(fi_close(&e.a.ep->fid));
 	CHECK(memcmp(own, theirs, LARGE) == 0);
 	FI_OK(fi_endpoint(e.a.domain, e.a.info, &e.a.ep, NULL)); /* for ends_close() */
