@@ -71,7 +71,13 @@ static void on_written(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 	uint32_t place = hk_fi_peer_of(d, peer);
 
 	(void)count;
-	if (hk_fi_prefix_read(iov->base, iov->len, am, &p) && place != HK_FI_NO_PEER)
+	if (!hk_fi_prefix_read(iov->base, iov->len, am, &p) || place == HK_FI_NO_PEER)
+		return;
+	bool reads = p.header.flags & HK_FI_READS;
+
+	if (p.header.flags & HK_FI_COUNTS)
+		hk_fi_count(d, p.header.to, p.header.tag, reads, !reads);
+	if (p.header.flags & HK_FI_HAS_DATA)
 		hk_fi_written(d, p.header.to, hk_fi_source(place, p.header.from), FI_RMA, p.data);
 }
 

@@ -40,9 +40,9 @@ int hk_fi_atomic_query(const struct hk_fi_domain *d, uint64_t kind, unsigned typ
 
 /* ---- peers' operations, and ours on our own memory ------------------------------------------- */
 
-/* Carries out what is asked for, after all checks. @values: what follows the request. @old: space
- * for BYTES_MAX. Returns 0 or one of FI_E…. */
-static int carry_out(const struct hk_fi_domain *d, const struct hk_fi_atomic *a, bool fetch,
+/* Carries out what endpoint @to is asked for, after all checks. @values: what follows the request.
+ * @old: space for BYTES_MAX. Returns 0 or one of FI_E…. */
+static int carry_out(struct hk_fi_domain *d, uint8_t to, const struct hk_fi_atomic *a, bool fetch,
 		     const char *values, size_t len, char *old)
 {
 	unsigned rights = (fetch ? HK_REGION_READ : 0) |
@@ -59,6 +59,7 @@ static int carry_out(const struct hk_fi_domain *d, const struct hk_fi_atomic *a,
 	if ((uintptr_t)at % hk_fi_atomic_align(a->type))
 		return FI_EINVAL;
 	hk_fi_atomic_apply(a->type, a->op, at, a->count, values, values + bytes, old);
+	hk_fi_count(d, to, a->key, fetch, a->op != FI_ATOMIC_READ);
 	return 0;
 }
 
@@ -76,8 +77,8 @@ void hk_fi_on_atomic(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *i
 	int error = FI_ECONNREFUSED;
 
 	if (HK_LIKELY(p.header.to < HK_FI_ENDPOINTS && d->ep[p.header.to]))
-		error = count == 1 ? carry_out(d, &p.atomic, fetch, (const char *)iov->base + at,
-					       iov->len - at, old)
+		error = count == 1 ? carry_out(d, p.header.to, &p.atomic, fetch,
+					       (const char *)iov->base + at, iov->len - at, old)
 				   : FI_EINVAL;
 	if (HK_UNLIKELY(error))
 		hk_fi_warn("refused an atomic operation of %s on region %llx at %llx",
@@ -133,7 +134,7 @@ static int to_self(struct request *r, const struct hk_fi_address *to)
 	int error;
 
 	hk_fi_iov_get(&(struct hk_fi_cursor){r->values, 0}, values, r->len);
-	error = carry_out(d, &r->prefix.atomic, r->result_pieces, values, r->len, old);
+	error = carry_out(d, to->number, &r->prefix.atomic, r->result_pieces, values, r->len, old);
 	if (!error)
 		hk_fi_iov_put(&(struct hk_fi_cursor){r->results, 0}, old,
 			      hk_fi_iov_total(r->results, r->result_pieces));

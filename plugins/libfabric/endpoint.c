@@ -61,11 +61,13 @@ static int bind_cntr(struct hk_fi_ep *ep, struct hk_fi_cntr *c, uint64_t flags)
 	} kinds[] = {{FI_SEND, &ep->tx_cntr},
 		     {FI_RECV, &ep->rx_cntr},
 		     {FI_READ, &ep->read_cntr},
-		     {FI_WRITE, &ep->write_cntr}};
+		     {FI_WRITE, &ep->write_cntr},
+		     {FI_REMOTE_READ, &ep->remote_read_cntr},
+		     {FI_REMOTE_WRITE, &ep->remote_write_cntr}};
 	uint64_t known = 0;
 
-	if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE))
-		return -FI_ENOSYS;
+	if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) && !(ep->caps & FI_RMA_EVENT))
+		return -FI_EINVAL;
 	for (size_t i = 0; i < HK_ARRAY_LEN(kinds); i++) {
 		known |= kinds[i].flag;
 		if (flags & kinds[i].flag && *kinds[i].at)
@@ -121,8 +123,7 @@ static int control(struct fid *fid, int command, void *arg)
 	case FI_ENABLE:
 		if (!ep->av)
 			rc = -FI_ENOAV;
-		else if (!ep->tx_cq && !ep->rx_cq && !ep->tx_cntr && !ep->rx_cntr &&
-			 !ep->read_cntr && !ep->write_cntr)
+		else if (ep->uses == 1) /* that is the AV */
 			rc = -FI_ENOCQ;
 		else
 			ep->enabled = true;
@@ -177,6 +178,7 @@ static int getname(fid_t fid, void *addr, size_t *len)
 	size_t room = *len;
 
 	name.number = ep->number;
+	name.kind |= ep->caps & FI_RMA_EVENT ? HK_FI_NAME_COUNTS : 0;
 	memcpy(addr, &name, HK_MIN(room, sizeof(name)));
 	*len = sizeof(name);
 	return room < sizeof(name) ? -FI_ETOOSMALL : 0;

@@ -143,7 +143,9 @@ static void fill_domain(struct fi_domain_attr *d, const struct fi_domain_attr *h
 
 static int fill(struct fi_info *i, const struct fi_info *h, uint32_t version)
 {
-	uint64_t caps = h && h->caps ? h->caps : HK_FI_CAPS;
+	/* peers tell of each write to an endpoint with FI_RMA_EVENT, so it is had on demand alone
+	 */
+	uint64_t caps = h && h->caps ? h->caps : HK_FI_CAPS & ~FI_RMA_EVENT;
 
 	if (caps & (FI_RMA | FI_ATOMIC) && !(caps & HK_FI_ACCESS))
 		caps |= HK_FI_ACCESS;

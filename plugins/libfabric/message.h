@@ -10,7 +10,8 @@
  *                            [, values to compare with]
  *   DONE                     struct hk_fi_done: the receiver has taken message `id`, or carried out
  *                            operation `id` [, the values that it fetched]
- *   WRITTEN                  header, data of 8 bytes: the writes before this have them
+ *   WRITTEN                  header [, data of 8 bytes]: the writes before this have them. Its tag
+ * is the key of the memory
  */
 #ifndef HK_FI_MESSAGE_H
 #define HK_FI_MESSAGE_H
@@ -29,12 +30,14 @@ enum hk_fi_am { /* numbers of active messages */
 		HK_FI_AM_ATOMIC,
 };
 
-#define HK_FI_HAS_DATA 1u /* 8 bytes of the application follow the header */
-#define HK_FI_ANSWER   2u /* the sender waits for DONE */
-#define HK_FI_FETCH    4u /* of an ATOMIC: DONE brings the values from before */
+#define HK_FI_HAS_DATA 1u  /* 8 bytes of the application follow the header */
+#define HK_FI_ANSWER   2u  /* the sender waits for DONE */
+#define HK_FI_FETCH    4u  /* of an ATOMIC: DONE brings the values from before */
+#define HK_FI_COUNTS   8u  /* of a WRITTEN: the receiver counts it */
+#define HK_FI_READS    16u /* of a WRITTEN: it was a read */
 
 struct hk_fi_header {
-	uint64_t tag;     /* 0 of an untagged message */
+	uint64_t tag;     /* 0 of an untagged message, and of an ATOMIC */
 	uint32_t id;      /* of the sender's operation, if it waits for DONE */
 	uint8_t to, from; /* numbers of the endpoints in their workers */
 	uint8_t flags;

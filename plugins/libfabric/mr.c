@@ -14,7 +14,9 @@
 struct hk_fi_mr {
 	struct fid_mr fid;
 	struct hk_fi_domain *domain;
-	hk_region region; /* HK_REGION_NONE: no peer may access it */
+	hk_region region;           /* HK_REGION_NONE: no peer may access it */
+	struct hk_fi_cntr *changes; /* by peers; or NULL */
+	struct hk_fi_mr *next;      /* in domain->counted, if it has a counter */
 };
 
 static int close_mr(struct fid *fid)
@@ -23,6 +25,14 @@ static int close_mr(struct fid *fid)
 	struct hk_fi_domain *d = mr->domain;
 
 	hk_fi_lock(d);
+	if (mr->changes) {
+		struct hk_fi_mr **link = &d->counted;
+
+		while (*link != mr)
+			link = &(*link)->next;
+		*link = mr->next;
+		mr->changes->users--;
+	}
 	if (mr->region != HK_REGION_NONE) {
 		if (d->directory)
 			hk_fi_key_del(d, mr->fid.key);
@@ -30,6 +40,39 @@ static int close_mr(struct fid *fid)
 	}
 	hk_fi_unlock(d);
 	return hk_fi_object_close(d, mr);
+}
+
+static int bind_mr(struct fid *fid, struct fid *other, uint64_t flags)
+{
+	struct hk_fi_mr *mr = container_of(fid, struct hk_fi_mr, fid.fid);
+	struct hk_fi_cntr *c = container_of(other, struct hk_fi_cntr, fid.fid);
+	struct hk_fi_domain *d = mr->domain;
+	int rc = -FI_EINVAL;
+
+	if (other->fclass != FI_CLASS_CNTR || flags != FI_REMOTE_WRITE || c->domain != d)
+		return rc;
+	hk_fi_lock(d);
+	if (!mr->changes) {
+		mr->changes = c;
+		mr->next = d->counted;
+		d->counted = mr;
+		c->users++;
+		rc = 0;
+	}
+	hk_fi_unlock(d);
+	return rc;
+}
+
+void hk_fi_count(struct hk_fi_domain *d, uint8_t number, uint64_t key, bool reads, bool changes)
+{
+	const struct hk_fi_ep *ep = number < HK_FI_ENDPOINTS ? d->ep[number] : NULL;
+
+	if (!ep)
+		return;
+	(void)hk_fi_report(NULL, reads ? ep->remote_read_cntr : ep->remote_write_cntr, false, 0);
+	for (const struct hk_fi_mr *mr = d->counted; changes && mr; mr = mr->next)
+		if (mr->fid.key == key)
+			(void)hk_fi_report(NULL, mr->changes, false, 0);
 }
 
 char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t addr, size_t len,
@@ -66,7 +109,7 @@ static int share(struct hk_fi_mr *mr, void *buf, size_t len, unsigned rights)
 	return rc;
 }
 
-static struct fi_ops fid_ops = HK_FI_FID_OPS(close_mr, hk_fi_no_bind, hk_fi_no_control);
+static struct fi_ops fid_ops = HK_FI_FID_OPS(close_mr, bind_mr, hk_fi_no_control);
 
 static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
 	       uint64_t key, uint64_t flags, struct fid_mr **out, void *context)
@@ -77,7 +120,8 @@ static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, ui
 	struct hk_fi_mr *mr;
 	int rc = 0;
 
-	if (fid->fclass != FI_CLASS_DOMAIN || offset || flags)
+	/* FI_RMA_EVENT announces a counter: a region of ours can get one at any time */
+	if (fid->fclass != FI_CLASS_DOMAIN || offset || flags & ~FI_RMA_EVENT)
 		return -FI_EINVAL;
 	mr = hk_fi_object_open(d, sizeof(*mr), FI_CLASS_MR, &fid_ops, context);
 	if (!mr)

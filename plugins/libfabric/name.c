@@ -13,7 +13,7 @@ uint8_t hk_fi_key_check(uint32_t key)
 
 const char *hk_fi_name_check(const struct hk_fi_name *own, const struct hk_fi_name *peer)
 {
-	uint8_t differs = own->kind ^ peer->kind;
+	uint8_t differs = (own->kind ^ peer->kind) & ~HK_FI_NAME_COUNTS;
 
 	if (peer->version != HK_FI_NAME_VERSION)
 		return "another version of hikyaku; fix: install the same build on all nodes";

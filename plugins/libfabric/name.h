@@ -18,9 +18,10 @@
 #define HK_FI_EPOCH        1u /* of every worker */
 
 /* Bits of `kind`. */
-#define HK_FI_NAME_IP6  0x10 /* the port has an address in `address`, not a MAC */
-#define HK_FI_NAME_WIRE 0x20 /* its ports are point-to-point wires, one for each peer */
-#define HK_FI_NAME_PROT 0x0f /* enum hk_protection of its frames */
+#define HK_FI_NAME_IP6    0x10 /* the port has an address in `address`, not a MAC */
+#define HK_FI_NAME_WIRE   0x20 /* its ports are point-to-point wires, one for each peer */
+#define HK_FI_NAME_COUNTS 0x40 /* the endpoint wants to know of writes and reads */
+#define HK_FI_NAME_PROT   0x0f /* enum hk_protection of its frames */
 
 struct hk_fi_name {
 	uint8_t version;

@@ -41,7 +41,7 @@
 #define HK_FI_IOV        4    /* pieces of a buffer */
 #define HK_FI_INJECT     1024 /* bytes */
 #define HK_FI_ATOMIC_MAX 4096 /* bytes of values of an atomic operation, if a frame has as many */
-#define HK_FI_BINDINGS   8    /* of an endpoint: an AV, two queues, and four counters at most */
+#define HK_FI_BINDINGS   9    /* of an endpoint: an AV, two queues, and six counters at most */
 #define HK_FI_MULTI_RECV 64   /* FI_OPT_MIN_MULTI_RECV of a new endpoint */
 
 #define HK_FI_ACCESS   (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
@@ -49,11 +49,11 @@
 #define HK_FI_RMA_CAPS (FI_RMA | FI_ATOMIC | HK_FI_ACCESS)
 #define HK_FI_CAPS                                                                                 \
 	(HK_FI_RMA_CAPS | FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV |                 \
-	 FI_DIRECTED_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
+	 FI_DIRECTED_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_RMA_EVENT)
 #define HK_FI_TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE)
 #define HK_FI_RX_CAPS                                                                              \
 	(FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MSG | FI_TAGGED | FI_RECV |    \
-	 FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
+	 FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT)
 #define HK_FI_OP_FLAGS                                                                             \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
 	 FI_DELIVERY_COMPLETE | FI_MULTI_RECV)
@@ -149,6 +149,7 @@ struct hk_fi_domain {
 	struct hk_fi_pending **pending, *pending_free; /* by the lower bits of their id */
 	uint32_t pendings, pending_room;
 	struct hk_fi_waiting *waiting, **waiting_last; /* short messages that found no buffer */
+	struct hk_fi_mr *counted;                      /* regions with a counter of changes */
 	struct hk_fi_pool recvs, rmas;
 	int objects; /* AVs, CQs, counters and endpoints that are open */
 };
@@ -233,6 +234,7 @@ struct hk_fi_ep {
 	struct hk_fi_cq *tx_cq, *rx_cq;
 	bool tx_selective, rx_selective;
 	struct hk_fi_cntr *tx_cntr, *rx_cntr, *read_cntr, *write_cntr;
+	struct hk_fi_cntr *remote_read_cntr, *remote_write_cntr;
 	int *used[HK_FI_BINDINGS]; /* `users` of what is bound to it */
 	unsigned uses;
 	uint32_t under_way; /* gets into receives, writes and reads */
@@ -411,6 +413,9 @@ extern struct fi_ops_tagged hk_fi_tagged_ops; /* these four: calls.c */
  * region, it is shorter, or it does not give all of @rights. */
 char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t addr, size_t len,
 		  unsigned rights);
+/* Counts an operation of an endpoint on the memory with @key, by way of our endpoint @number
+ * (mr.c). @changes: the memory, maybe. */
+void hk_fi_count(struct hk_fi_domain *d, uint8_t number, uint64_t key, bool reads, bool changes);
 /* Can @key be one of the endpoint @to? */
 static inline bool hk_fi_key_possible(const struct hk_fi_address *to, uint64_t key)
 {

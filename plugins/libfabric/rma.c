@@ -10,6 +10,9 @@
  * Data for the peer's completion queue follows the bytes in a message of its own. Puts and messages
  * arrive in the order of their calls.
  *
+ * So does the news of an operation that the peer counts (FI_RMA_EVENT), but only when it is
+ * complete.
+ *
  * Where the peer has a directory of keys (keys.h), the first operation with a key reads that first.
  * The entry may be outdated later. Then the peer refuses the operation, and it begins again.
  */
@@ -34,8 +37,8 @@ struct rma {
 	uint64_t addr, data;
 	uint32_t place, directory;
 	uint8_t number;
-	bool tells;               /* with data, when the bytes are there */
-	bool looked;              /* the directory has been read for this operation */
+	uint8_t news; /* for the peer when the bytes are there: flags of a WRITTEN; or 0 */
+	bool looked;  /* the directory has been read for this operation */
 	struct hk_fi_key *bucket; /* what is read of it, or NULL */
 	unsigned waits;
 	int status;
@@ -63,11 +66,14 @@ static int error_of(int status)
 
 static int look_up(struct rma *o);
 
-/* Tells the peer of a write. */
+/* Tells the peer of the operation. */
 static void tell(const struct rma *o)
 {
 	const struct hk_fi_prefix p = {
-		.header = {.to = o->number, .from = o->op.ep->number, .flags = HK_FI_HAS_DATA},
+		.header = {.tag = o->to.key,
+			   .to = o->number,
+			   .from = o->op.ep->number,
+			   .flags = o->news},
 		.data = o->data,
 	};
 	char prefix[HK_FI_PREFIX_MAX];
@@ -80,7 +86,7 @@ static void end(struct rma *o)
 {
 	if (o->copy && o->op.flags & FI_READ && !o->status)
 		hk_fi_iov_put(&(struct hk_fi_cursor){o->iov, 0}, o->copy, o->len);
-	if (o->tells && !o->status)
+	if (o->news && !o->status)
 		tell(o);
 	o->op.ep->under_way--;
 	hk_fi_end(&o->op, error_of(o->status));
@@ -234,7 +240,10 @@ static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m,
 		.place = to->peer,
 		.directory = to->name.directory,
 		.number = to->number,
-		.tells = op->flags & FI_REMOTE_CQ_DATA,
+		.news = (uint8_t)((op->flags & FI_REMOTE_CQ_DATA ? HK_FI_HAS_DATA : 0) |
+				  (!(to->name.kind & HK_FI_NAME_COUNTS) ? 0
+				   : op->flags & FI_READ                ? HK_FI_COUNTS | HK_FI_READS
+									: HK_FI_COUNTS)),
 	};
 	memcpy(o->iov, m->msg_iov, m->iov_count * sizeof(*m->msg_iov));
 	o->bytes = in_one_piece(o, m);
@@ -247,9 +256,9 @@ static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m,
 		return rc;
 	}
 	op->ep->under_way++;
-	if (o->tells && !o->directory) {
-		o->tells = false;
+	if (o->news == HK_FI_HAS_DATA && !o->directory) {
 		tell(o); /* it arrives behind the bytes */
+		o->news = 0;
 	}
 	return 0;
 }
@@ -274,6 +283,9 @@ ssize_t hk_fi_rma(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags
 	} else if (to->peer == HK_FI_SELF) {
 		int error = to_self(&op, m, len);
 
+		if (!error)
+			hk_fi_count(d, to->number, m->rma_iov->key, flags & FI_READ,
+				    flags & FI_WRITE);
 		if (!error && flags & FI_REMOTE_CQ_DATA)
 			hk_fi_written(d, to->number, hk_fi_source(HK_FI_SELF, op.ep->number),
 				      FI_RMA, m->data);

@@ -204,7 +204,7 @@ TEST(counters)
 	FI_OK(fi_cntr_open(a.domain, &attr, &cntr, NULL));
 	FI_OK(fi_endpoint(a.domain, a.info, &ep, NULL));
 	FI_OK(fi_ep_bind(ep, &a.av->fid, 0));
-	CHECK_EQ(fi_ep_bind(ep, &cntr->fid, FI_REMOTE_WRITE), -FI_ENOSYS);
+	CHECK_EQ(fi_ep_bind(ep, &cntr->fid, FI_REMOTE_WRITE), -FI_EINVAL);
 	FI_OK(fi_ep_bind(ep, &cntr->fid, FI_READ | FI_WRITE));
 	FI_OK(fi_enable(ep));
 	FI_OK(fi_write(ep, own, 8, NULL, a.peer, r.base, r.key, NULL));
