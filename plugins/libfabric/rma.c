@@ -8,10 +8,9 @@
  * peer's memory, which is more than most applications ask for (FI_DELIVERY_COMPLETE).
  *
  * Data for the peer's completion queue follows the bytes in a message of its own. Puts and messages
- * arrive in the order of their calls.
+ * arrive in the order of their calls. If the write itself waits to be sent, so does its data.
  *
- * So does the news of an operation that the peer counts (FI_RMA_EVENT), but only when it is
- * complete.
+ * The news of an operation that the peer counts (FI_RMA_EVENT) goes out when it is complete.
  *
  * Where the peer has a directory of keys (keys.h), the first operation with a key reads that first.
  * The entry may be outdated later. Then the peer refuses the operation, and it begins again.
@@ -256,7 +255,8 @@ static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m,
 		return rc;
 	}
 	op->ep->under_way++;
-	if (o->news == HK_FI_HAS_DATA && !o->directory) {
+	if (o->news == HK_FI_HAS_DATA && !o->directory &&
+	    !hk_worker_atomics_wait(d->worker, op->peer)) {
 		tell(o); /* it arrives behind the bytes */
 		o->news = 0;
 	}

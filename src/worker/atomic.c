@@ -212,6 +212,11 @@ int hk_worker_call(struct hk_worker *w, hk_peer p, struct hk_atomic_op *a,
 	return rc;
 }
 
+bool hk_worker_atomics_wait(const struct hk_worker *w, hk_peer p)
+{
+	return w->peer[p].atomic.ops.head != NULL;
+}
+
 void hk_atomic_ops_forget(struct hk_worker *w, hk_peer p)
 {
 	struct hk_worker_peer *peer = &w->peer[p];

@@ -56,6 +56,10 @@ uint64_t hk_atomic_apply(const struct hk_wire_atomic *req, void *at);
 int hk_worker_atomic(struct hk_worker *w, hk_peer peer, struct hk_atomic_op *a,
 		     const struct hk_wire_atomic *ask, void *data, hk_done_fn done, void *arg);
 
+/* Do operations of ours on @peer wait here to be sent, because many are in flight? If none does, a
+ * message that is sent now arrives behind all that were started. */
+bool hk_worker_atomics_wait(const struct hk_worker *w, hk_peer peer);
+
 #pragma GCC visibility pop
 
 #endif

@@ -5,10 +5,14 @@
  */
 #include "ends.h"
 
+#include "libfabric/name.h"
+
 #include <rdma/fi_rma.h>
 #include <string.h>
 
 #define LARGE (2u << 20)
+#define PEERS 300
+#define RESTS 2000 /* polls */
 
 static char own[LARGE], theirs[LARGE];
 
@@ -99,6 +103,35 @@ TEST(a_write_that_tells_the_peer)
 	FI_OK(fi_inject_writedata(e.a.ep, own, 8, 7, e.a.peer, r.base, r.key));
 	CHECK_EQ(ends_wait(&e, &e.b).data, 7);
 	ends_rest(&e);
+	FI_OK(fi_close(&r.mr->fid));
+	ends_close(&e);
+}
+
+/* The writer has many peers, so few operations with one may be under way. Later ones wait at the
+ * writer, which does not poll. */
+TEST(data_does_not_overtake_its_write)
+{
+	struct ends e;
+	struct region r;
+	struct hk_fi_name name;
+	struct fi_cq_tagged_entry got;
+	size_t len = sizeof(name);
+	fi_addr_t unused;
+	char one = 1;
+
+	ends_open(&e);
+	FI_OK(fi_getname(&e.b.ep->fid, &name, &len));
+	for (unsigned i = 0; i < PEERS; i++) {
+		name.endpoint++;
+		CHECK_EQ(fi_av_insert(e.a.av, &name, 1, &unused, 0, NULL), 1);
+	}
+	memset(theirs, 0, 10);
+	r = end_region(&e.b, theirs, 10, FI_REMOTE_WRITE);
+	for (unsigned i = 0; i < 10; i++)
+		FI_OK(fi_inject_writedata(e.a.ep, &one, 1, i, e.a.peer, r.base + i, r.key));
+	for (unsigned i = 0; i < RESTS; i++)
+		if (fi_cq_read(e.b.cq, &got, 1) == 1)
+			CHECK_EQ(theirs[got.data], 1);
 	FI_OK(fi_close(&r.mr->fid));
 	ends_close(&e);
 }
