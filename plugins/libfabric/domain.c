@@ -21,7 +21,7 @@ void hk_fi_progress(struct hk_fi_domain *d)
 	d->idle = hk_worker_progress(d->worker) ? 0 : d->idle + 1;
 	if (HK_UNLIKELY(d->waiting))
 		hk_fi_tell_waiting(d);
-	if (d->calls && HK_UNLIKELY(++d->polls % POLLS == 0))
+	if (HK_UNLIKELY(++d->polls % POLLS == 0) && d->calls)
 		hk_fi_peers_step(d);
 }
 
@@ -33,12 +33,14 @@ void hk_fi_yield(struct hk_fi_domain *d)
 
 static void destroy(struct hk_fi_domain *d)
 {
+	hk_fi_auto_stop(d);
 	hk_fi_worker_close(d);
 	hk_fi_pending_close(d);
 	hk_fi_pool_close(&d->recvs);
 	hk_fi_pool_close(&d->rmas);
 	hk_fi_tell_close(d);
 	pthread_mutex_destroy(&d->lock);
+	pthread_cond_destroy(&d->auto_end);
 	free(d);
 }
 
@@ -132,19 +134,25 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 	d->fid.fid.ops = &fid_ops;
 	d->fid.ops = &ops;
 	d->fid.mr = &hk_fi_mr_ops;
-	d->safe = !info->domain_attr || info->domain_attr->threading != FI_THREAD_DOMAIN;
+	d->is_auto = info->domain_attr && info->domain_attr->data_progress == FI_PROGRESS_AUTO;
+	d->safe = d->is_auto || !info->domain_attr ||
+		  info->domain_attr->threading != FI_THREAD_DOMAIN;
 	d->mr_mode = mr_mode_of(info);
 	pthread_mutex_init(&d->lock, NULL);
+	pthread_cond_init(&d->auto_end, NULL);
 	rc = hk_fi_worker_open(d, &err);
 	if (rc == 0)
 		rc = hk_fi_peers_open(d);
+	if (rc == 0) {
+		hk_fi_handlers(d);
+		rc = d->is_auto ? hk_fi_auto_start(d, &err) : 0;
+	}
 	if (rc) {
 		if (err.text[0])
 			hk_fi_warn("%s", err.text);
 		destroy(d);
 		return rc; /* FI_E… of these are the codes of errno */
 	}
-	hk_fi_handlers(d);
 	hk_fi_fabric_count(&d->fabric->fid, 1);
 	*domain = &d->fid;
 	return 0;

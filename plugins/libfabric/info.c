@@ -50,6 +50,9 @@ static int check_domain(const struct fi_domain_attr *d)
 		REFUSE("%zu bytes of remote CQ data, and this provider has 8", d->cq_data_size);
 	if (d->mr_key_size > 8)
 		REFUSE("keys of %zu bytes, and this provider has 8", d->mr_key_size);
+	if (d->data_progress == FI_PROGRESS_AUTO && !hk_fi_params.progress_thread)
+		REFUSE("automatic progress, which needs a thread; fix: set "
+		       "FI_HIKYAKU_PROGRESS_THREAD=1");
 	if (d->caps & ~(FI_LOCAL_COMM | FI_REMOTE_COMM))
 		REFUSE("domain capabilities %s", hk_fi_text(&d->caps, FI_TYPE_CAPS));
 	if (d->auth_key_size)

@@ -12,7 +12,8 @@
  * With all other models the domain has a lock, which every call takes.
  *
  * Progress. Reading a completion queue or a counter polls the worker. The progress thread of the
- * worker acknowledges what arrives meanwhile, and serves puts and gets.
+ * worker acknowledges what arrives meanwhile, and serves puts and gets. With FI_PROGRESS_AUTO a
+ * thread of the domain, in its place, does all that a poll does.
  */
 #ifndef HK_FI_PROVIDER_H
 #define HK_FI_PROVIDER_H
@@ -144,6 +145,9 @@ struct hk_fi_domain {
 	uint32_t known_room;
 	bool safe; /* every call takes `lock` */
 	pthread_mutex_t lock;
+	bool is_auto, auto_runs, auto_stop; /* FI_PROGRESS_AUTO; its thread runs, and shall end */
+	pthread_t auto_thread;
+	pthread_cond_t auto_end;
 	size_t payload, eager; /* bytes of a frame, and of the longest message sent eagerly */
 	struct hk_fi_ep *ep[HK_FI_ENDPOINTS];
 	struct hk_fi_pending **pending, *pending_free; /* by the lower bits of their id */
@@ -275,6 +279,10 @@ int hk_fi_eq_trywait(struct fid *eq);
 /* Opens the worker of @d, by the parameters and its mr_mode. */
 int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err);
 void hk_fi_worker_close(struct hk_fi_domain *d);
+
+/* The thread of a domain with FI_PROGRESS_AUTO (auto.c). */
+int hk_fi_auto_start(struct hk_fi_domain *d, struct hk_error *err);
+void hk_fi_auto_stop(struct hk_fi_domain *d);
 
 /* ---- peers.c */
 

@@ -9,6 +9,12 @@
 #define RESTS    2000 /* polls */
 
 static int mode = -1;
+static enum fi_progress progress = FI_PROGRESS_MANUAL;
+
+void ends_set_progress(enum fi_progress wanted)
+{
+	progress = wanted;
+}
 
 int ends_mr_mode(void)
 {
@@ -34,6 +40,9 @@ void end_open(struct end *e, uint64_t caps, uint64_t op_flags)
 	hints->caps = caps;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->mr_mode = ends_mr_mode();
+	hints->domain_attr->data_progress = progress;
+	if (progress == FI_PROGRESS_AUTO)
+		hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	hints->tx_attr->op_flags = op_flags;
 	hints->fabric_attr->prov_name = strdup("hikyaku");
 	FI_OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &e->info));

@@ -46,6 +46,9 @@ void ends_close(struct ends *e);
 int ends_mr_mode(void);
 void ends_set_mr_mode(int mode);
 
+/* Data progress of later endpoints. Automatic: they are opened for one thread, too. */
+void ends_set_progress(enum fi_progress progress);
+
 /* Memory that peers may access. */
 struct region {
 	struct fid_mr *mr;
