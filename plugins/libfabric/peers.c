@@ -21,17 +21,14 @@
 
 static uint32_t add(struct hk_fi_domain *d, uint32_t endpoint)
 {
-	struct hk_fi_peer *p;
+	struct hk_fi_peer *grown = d->peers == HK_FI_PEERS
+					   ? NULL
+					   : hk_fi_grow(d->peer, &d->peer_room, d->peers,
+							sizeof(*grown), 0);
 
-	if (d->peers == d->peer_room) {
-		uint32_t room = d->peer_room ? 2 * d->peer_room : 64;
-
-		p = room > HK_FI_PEERS ? NULL : realloc(d->peer, room * sizeof(*p));
-		if (!p)
-			return HK_FI_NO_PEER;
-		d->peer = p;
-		d->peer_room = room;
-	}
+	if (!grown)
+		return HK_FI_NO_PEER;
+	d->peer = grown;
 	d->peer[d->peers] = (struct hk_fi_peer){.endpoint = endpoint, .peer = HK_PEER_NONE};
 	return d->peers++;
 }
@@ -58,17 +55,11 @@ void hk_fi_peers_close(struct hk_fi_domain *d)
 /* Notes that the worker knows @index as @peer. */
 static int note(struct hk_fi_domain *d, uint32_t index, hk_peer peer)
 {
-	if (peer >= d->by_worker_room) {
-		uint32_t room = HK_MAX(2 * d->by_worker_room, HK_MAX(peer + 1, 64u));
-		uint32_t *grown = realloc(d->by_worker, room * sizeof(*grown));
+	uint32_t *grown = hk_fi_grow(d->by_worker, &d->by_worker_room, peer, sizeof(*grown), 0xff);
 
-		if (!grown)
-			return -FI_ENOMEM;
-		memset(grown + d->by_worker_room, 0xff,
-		       (room - d->by_worker_room) * sizeof(*grown));
-		d->by_worker = grown;
-		d->by_worker_room = room;
-	}
+	if (!grown)
+		return -FI_ENOMEM;
+	d->by_worker = grown;
 	d->by_worker[peer] = index;
 	d->peer[index].peer = peer;
 	return 0;
