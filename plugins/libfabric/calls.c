@@ -117,26 +117,21 @@ static ssize_t simple_rma(EP, uint64_t kind, const struct iovec *iov, void **des
 	return hk_fi_rma(ep, &m, with_flags(ep, kind));
 }
 
-CALL(rma_read,
-     (EP, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr, uint64_t key,
-      void *context),
-     simple_rma(ep, FI_READ, ONE(buf, len), NULL, 1, from, addr, key, 0, context))
-CALL(rma_readv,
-     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t from, uint64_t addr,
-      uint64_t key, void *context),
-     simple_rma(ep, FI_READ, iov, desc, count, from, addr, key, 0, context))
-CALL(rma_readmsg, (EP, const struct fi_msg_rma *msg, uint64_t flags),
-     hk_fi_rma(ep, msg, given(flags) | FI_READ))
-CALL(rma_write,
-     (EP, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr, uint64_t key,
-      void *context),
-     simple_rma(ep, FI_WRITE, ONE(buf, len), NULL, 1, to, addr, key, 0, context))
-CALL(rma_writev,
-     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t to, uint64_t addr,
-      uint64_t key, void *context),
-     simple_rma(ep, FI_WRITE, iov, desc, count, to, addr, key, 0, context))
-CALL(rma_writemsg, (EP, const struct fi_msg_rma *msg, uint64_t flags),
-     hk_fi_rma(ep, msg, given(flags) | FI_WRITE))
+/* Both directions have these calls. */
+#define RMA(name, KIND, CONST)                                                                     \
+	CALL(rma_##name,                                                                           \
+	     (EP, CONST void *buf, size_t len, void *desc, fi_addr_t peer, uint64_t addr,          \
+	      uint64_t key, void *context),                                                        \
+	     simple_rma(ep, KIND, ONE(buf, len), NULL, 1, peer, addr, key, 0, context))            \
+	CALL(rma_##name##v,                                                                        \
+	     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t peer,              \
+	      uint64_t addr, uint64_t key, void *context),                                         \
+	     simple_rma(ep, KIND, iov, desc, count, peer, addr, key, 0, context))                  \
+	CALL(rma_##name##msg, (EP, const struct fi_msg_rma *msg, uint64_t flags),                  \
+	     hk_fi_rma(ep, msg, given(flags) | KIND))
+
+RMA(read, FI_READ, )
+RMA(write, FI_WRITE, const)
 CALL(rma_writedata,
      (EP, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t addr,
       uint64_t key, void *context),
@@ -164,9 +159,6 @@ struct fi_ops_rma hk_fi_rma_ops = {
 
 #define THERE      fi_addr_t to, uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op
 #define ITEM(b, n) (&(const struct fi_ioc){(void *)(uintptr_t)(b), (n)})
-#define BASE       FI_WRITE
-#define FETCH      (FI_READ | FI_FETCH_ATOMIC)
-#define COMPARE    (FI_READ | FI_COMPARE_ATOMIC)
 
 static ssize_t simple_atomic(EP, uint64_t kind, const struct fi_ioc *ioc, size_t count,
 			     const struct fi_ioc *compare, size_t compares,
@@ -178,54 +170,39 @@ static ssize_t simple_atomic(EP, uint64_t kind, const struct fi_ioc *ioc, size_t
 	return hk_fi_atomic(ep, &m, compare, compares, result, results, with_flags(ep, kind));
 }
 
-CALL(atomic_write, (EP, const void *buf, size_t n, void *desc, THERE, void *context),
-     simple_atomic(ep, BASE, ITEM(buf, n), 1, NULL, 0, NULL, 0, to, addr, key, type, op, context))
-CALL(atomic_writev, (EP, const struct fi_ioc *iov, void **desc, size_t count, THERE, void *context),
-     simple_atomic(ep, BASE, iov, count, NULL, 0, NULL, 0, to, addr, key, type, op, context))
-CALL(atomic_writemsg, (EP, const struct fi_msg_atomic *msg, uint64_t flags),
-     hk_fi_atomic(ep, msg, NULL, 0, NULL, 0, given(flags) | BASE))
-CALL(atomic_inject, (EP, const void *buf, size_t n, THERE),
-     simple_atomic(ep, BASE | INJECT, ITEM(buf, n), 1, NULL, 0, NULL, 0, to, addr, key, type, op,
-		   NULL))
-CALL(atomic_fetch,
-     (EP, const void *buf, size_t n, void *desc, void *result, void *result_desc, THERE,
-      void *context),
-     simple_atomic(ep, FETCH, ITEM(buf, n), 1, NULL, 0, ITEM(result, n), 1, to, addr, key, type, op,
-		   context))
-CALL(atomic_fetchv,
-     (EP, const struct fi_ioc *iov, void **desc, size_t count, struct fi_ioc *result,
-      void **result_desc, size_t results, THERE, void *context),
-     simple_atomic(ep, FETCH, iov, count, NULL, 0, result, results, to, addr, key, type, op,
-		   context))
-CALL(atomic_fetchmsg,
-     (EP, const struct fi_msg_atomic *msg, struct fi_ioc *result, void **result_desc,
-      size_t results, uint64_t flags),
-     hk_fi_atomic(ep, msg, NULL, 0, result, results, given(flags) | FETCH))
-CALL(atomic_compare,
-     (EP, const void *buf, size_t n, void *desc, const void *compare, void *compare_desc,
-      void *result, void *result_desc, THERE, void *context),
-     simple_atomic(ep, COMPARE, ITEM(buf, n), 1, ITEM(compare, n), 1, ITEM(result, n), 1, to, addr,
-		   key, type, op, context))
-CALL(atomic_comparev,
-     (EP, const struct fi_ioc *iov, void **desc, size_t count, const struct fi_ioc *compare,
-      void **compare_desc, size_t compares, struct fi_ioc *result, void **result_desc,
-      size_t results, THERE, void *context),
-     simple_atomic(ep, COMPARE, iov, count, compare, compares, result, results, to, addr, key, type,
-		   op, context))
-CALL(atomic_comparemsg,
-     (EP, const struct fi_msg_atomic *msg, const struct fi_ioc *compare, void **compare_desc,
-      size_t compares, struct fi_ioc *result, void **result_desc, size_t results, uint64_t flags),
-     hk_fi_atomic(ep, msg, compare, compares, result, results, given(flags) | COMPARE))
-
-#define VALID(name, kind)                                                                          \
-	static int name(EP, enum fi_datatype type, enum fi_op op, size_t *count)                   \
+/* The kinds differ in the buffers beside the operands. @WITH, @WITH_V: parameters of these; @ALSO,
+ * @ALSO_V: their translation. */
+#define ATOMIC(name, KIND, WITH, WITH_V, ALSO, ALSO_V)                                             \
+	CALL(atomic_##name,                                                                        \
+	     (EP, const void *buf, size_t n, void *desc WITH, THERE, void *context),               \
+	     simple_atomic(ep, KIND, ITEM(buf, n), 1, ALSO, to, addr, key, type, op, context))     \
+	CALL(atomic_##name##v,                                                                     \
+	     (EP, const struct fi_ioc *iov, void **desc, size_t count WITH_V, THERE,               \
+	      void *context),                                                                      \
+	     simple_atomic(ep, KIND, iov, count, ALSO_V, to, addr, key, type, op, context))        \
+	CALL(atomic_##name##msg, (EP, const struct fi_msg_atomic *msg WITH_V, uint64_t flags),     \
+	     hk_fi_atomic(ep, msg, ALSO_V, given(flags) | (KIND)))                                 \
+	static int atomic_##name##valid(EP, enum fi_datatype type, enum fi_op op, size_t *count)   \
 	{                                                                                          \
-		return hk_fi_atomic_query(hk_fi_ep_of(ep)->domain, kind, type, op, count);         \
+		return hk_fi_atomic_query(hk_fi_ep_of(ep)->domain,                                 \
+					  (KIND) & (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC), type,    \
+					  op, count);                                              \
 	}
 
-VALID(atomic_write_valid, 0)
-VALID(atomic_fetch_valid, FI_FETCH_ATOMIC)
-VALID(atomic_compare_valid, FI_COMPARE_ATOMIC)
+#define RESULT     , void *result, void *result_desc
+#define RESULT_V   , struct fi_ioc *result, void **result_desc, size_t results
+#define COMPARED   , const void *compare, void *compare_desc
+#define COMPARED_V , const struct fi_ioc *compare, void **compare_desc, size_t compares
+#define NOTHING    NULL, 0
+#define LIST(...)  __VA_ARGS__
+ATOMIC(write, FI_WRITE, , , LIST(NOTHING, NOTHING), LIST(NOTHING, NOTHING))
+ATOMIC(fetch, FI_READ | FI_FETCH_ATOMIC, RESULT, RESULT_V, LIST(NOTHING, ITEM(result, n), 1),
+       LIST(NOTHING, result, results))
+ATOMIC(compare, FI_READ | FI_COMPARE_ATOMIC, COMPARED RESULT, COMPARED_V RESULT_V,
+       LIST(ITEM(compare, n), 1, ITEM(result, n), 1), LIST(compare, compares, result, results))
+CALL(atomic_inject, (EP, const void *buf, size_t n, THERE),
+     simple_atomic(ep, FI_WRITE | INJECT, ITEM(buf, n), 1, NOTHING, NOTHING, to, addr, key, type,
+		   op, NULL))
 
 struct fi_ops_atomic hk_fi_atomic_ops = {
 	.size = sizeof(hk_fi_atomic_ops),
@@ -239,7 +216,7 @@ struct fi_ops_atomic hk_fi_atomic_ops = {
 	.compwrite = atomic_compare,
 	.compwritev = atomic_comparev,
 	.compwritemsg = atomic_comparemsg,
-	.writevalid = atomic_write_valid,
-	.readwritevalid = atomic_fetch_valid,
-	.compwritevalid = atomic_compare_valid,
+	.writevalid = atomic_writevalid,
+	.readwritevalid = atomic_fetchvalid,
+	.compwritevalid = atomic_comparevalid,
 };
