@@ -53,14 +53,12 @@ static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 
 static void on_done(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned count)
 {
-	struct hk_fi_done done;
+	struct hk_fi_prefix p;
+	size_t prefix = hk_fi_prefix_read(iov->base, iov->len, am, &p);
 
-	(void)am;
-	if (count != 1 || iov->len < sizeof(done))
-		return;
-	memcpy(&done, iov->base, sizeof(done));
-	hk_fi_pending_done(arg, peer, &done, (const char *)iov->base + sizeof(done),
-			   iov->len - sizeof(done));
+	if (count == 1 && prefix)
+		hk_fi_pending_done(arg, peer, &p.header, (const char *)iov->base + prefix,
+				   iov->len - prefix);
 }
 
 static void on_written(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov,
@@ -87,31 +85,30 @@ struct hk_fi_waiting {
 	struct hk_fi_waiting *next;
 	hk_peer peer;
 	uint8_t am;
-	size_t head, len; /* bytes: the first are its head */
+	struct hk_fi_prefix prefix;
+	size_t len;
 	char bytes[];
 };
 
-static bool send_now(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *head,
-		     size_t head_len, const void *more, size_t len)
+static bool send_now(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const struct hk_fi_prefix *p,
+		     const void *more, size_t len)
 {
-	return hk_fi_transmit(d, peer, am, head, head_len, HK_FI_PIECE(more, len), 1, len) !=
-	       -EAGAIN;
+	return hk_fi_transmit(d, peer, am, p, HK_FI_PIECE(more, len), 1, len) != -EAGAIN;
 }
 
-void hk_fi_tell(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *head, size_t head_len,
+void hk_fi_tell(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const struct hk_fi_prefix *p,
 		const void *more, size_t len)
 {
 	struct hk_fi_waiting *w;
 
-	if (!d->waiting && send_now(d, peer, am, head, head_len, more, len))
+	if (!d->waiting && send_now(d, peer, am, p, more, len))
 		return;
-	w = malloc(sizeof(*w) + head_len + len);
+	w = malloc(sizeof(*w) + len);
 	if (!w)
 		return; /* what waits for it ends with our domain */
-	*w = (struct hk_fi_waiting){.peer = peer, .am = am, .head = head_len, .len = len};
-	memcpy(w->bytes, head, head_len);
+	*w = (struct hk_fi_waiting){.peer = peer, .am = am, .prefix = *p, .len = len};
 	if (len)
-		memcpy(w->bytes + head_len, more, len);
+		memcpy(w->bytes, more, len);
 	*d->waiting_last = w;
 	d->waiting_last = &w->next;
 }
@@ -120,8 +117,7 @@ void hk_fi_tell_waiting(struct hk_fi_domain *d)
 {
 	struct hk_fi_waiting *w;
 
-	while ((w = d->waiting) &&
-	       send_now(d, w->peer, w->am, w->bytes, w->head, w->bytes + w->head, w->len)) {
+	while ((w = d->waiting) && send_now(d, w->peer, w->am, &w->prefix, w->bytes, w->len)) {
 		d->waiting = w->next;
 		if (!d->waiting)
 			d->waiting_last = &d->waiting;
@@ -141,10 +137,10 @@ void hk_fi_tell_close(struct hk_fi_domain *d)
 
 void hk_fi_answer(struct hk_fi_domain *d, const struct hk_fi_arrival *a, int error)
 {
-	const struct hk_fi_done done = {.id = a->id, .error = (uint32_t)error};
+	const struct hk_fi_prefix done = {.header = {.id = a->id, .tag = (uint64_t)error}};
 
 	if (a->answer)
-		hk_fi_tell(d, a->peer, HK_FI_AM_DONE, &done, sizeof(done), NULL, 0);
+		hk_fi_tell(d, a->peer, HK_FI_AM_DONE, &done, NULL, 0);
 }
 
 void hk_fi_handlers(struct hk_fi_domain *d)

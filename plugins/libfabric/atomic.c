@@ -87,10 +87,10 @@ void hk_fi_on_atomic(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *i
 	else if (p.header.flags & HK_FI_HAS_DATA)
 		hk_fi_written(d, p.header.to, hk_fi_source(place, p.header.from), FI_ATOMIC,
 			      p.data);
-	const struct hk_fi_done done = {.id = p.header.id, .error = (uint32_t)error};
+	const struct hk_fi_prefix done = {.header = {.id = p.header.id, .tag = (uint64_t)error}};
 
 	if (p.header.flags & HK_FI_ANSWER)
-		hk_fi_tell(d, peer, HK_FI_AM_DONE, &done, sizeof(done), old,
+		hk_fi_tell(d, peer, HK_FI_AM_DONE, &done, old,
 			   fetch && !error ? p.atomic.count * hk_fi_atomic_size(p.atomic.type) : 0);
 }
 
@@ -149,7 +149,6 @@ static int to_peer(struct request *r, const struct hk_fi_address *to)
 {
 	struct hk_fi_domain *d = r->op.ep->domain;
 	struct hk_fi_pending *waits = hk_fi_pending_take(d, &r->op);
-	char prefix[HK_FI_PREFIX_MAX];
 	int rc;
 
 	if (!waits)
@@ -158,9 +157,8 @@ static int to_peer(struct request *r, const struct hk_fi_address *to)
 	memcpy(waits->result, r->results, sizeof(waits->result));
 	r->prefix.header.id = waits->id;
 	r->prefix.header.to = to->number;
-	rc = hk_fi_transmit(d, r->op.peer, HK_FI_AM_ATOMIC, prefix,
-			    hk_fi_prefix_write(&r->prefix, HK_FI_AM_ATOMIC, prefix), r->values,
-			    r->value_pieces, r->len);
+	rc = hk_fi_transmit(d, r->op.peer, HK_FI_AM_ATOMIC, &r->prefix, r->values, r->value_pieces,
+			    r->len);
 	if (rc < 0)
 		hk_fi_pending_give(d, waits);
 	return rc;

@@ -8,8 +8,8 @@
  *   TAGGED_LONG, MSG_LONG    header [, data of 8 bytes] , struct hk_fi_long: the receiver gets them
  *   ATOMIC                   header [, data of 8 bytes] , struct hk_fi_atomic , operands
  *                            [, values to compare with]
- *   DONE                     struct hk_fi_done: the receiver has taken message `id`, or carried out
- *                            operation `id` [, the values that it fetched]
+ *   DONE                     header: the receiver has taken message `id`, or carried out operation
+ *                            `id` [, the values that it fetched]. Its tag is 0, or one of FI_E…
  *   WRITTEN                  header [, data of 8 bytes]: the writes before this have them. Its tag
  * is the key of the memory
  */
@@ -58,11 +58,6 @@ struct hk_fi_atomic {
 	uint32_t zero;
 };
 _Static_assert(sizeof(struct hk_fi_atomic) == 24, "no hole");
-
-struct hk_fi_done {
-	uint32_t id;
-	uint32_t error; /* 0, or one of FI_E… */
-};
 
 /* All that may precede the bytes. */
 struct hk_fi_prefix {

@@ -122,7 +122,7 @@ static void end(struct hk_fi_domain *d, struct hk_fi_pending *p, int error)
 }
 
 /* How @p ends, by the peer's answer. */
-static int error_of(const struct hk_fi_domain *d, const struct hk_fi_pending *p, uint32_t said,
+static int error_of(const struct hk_fi_domain *d, const struct hk_fi_pending *p, uint64_t said,
 		    size_t len)
 {
 	if (!said)
@@ -134,7 +134,7 @@ static int error_of(const struct hk_fi_domain *d, const struct hk_fi_pending *p,
 	return said == FI_EACCES || said == FI_EINVAL ? (int)said : FI_EIO;
 }
 
-void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done,
+void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_header *done,
 			const char *fetched, size_t len)
 {
 	uint32_t index = INDEX(done->id);
@@ -144,7 +144,7 @@ void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi
 	/* a peer says anything */
 	if (!p || !p->active || p->id != done->id || p->op.peer != peer)
 		return;
-	error = error_of(d, p, done->error, len);
+	error = error_of(d, p, done->tag, len);
 	if (!error)
 		hk_fi_iov_put(&(struct hk_fi_cursor){p->result, 0}, fetched, len);
 	end(d, p, error);

@@ -44,7 +44,7 @@ struct hk_fi_pending *hk_fi_pending_take(struct hk_fi_domain *d, const struct hk
 /* Gives it back without a report. */
 void hk_fi_pending_give(struct hk_fi_domain *d, struct hk_fi_pending *p);
 /* @peer has answered. @fetched: the @len bytes of values that it says were there. */
-void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done,
+void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_header *done,
 			const char *fetched, size_t len);
 /* Gives all of an endpoint back that is closed. */
 void hk_fi_pending_forget(struct hk_fi_ep *ep);

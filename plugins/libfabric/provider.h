@@ -466,17 +466,17 @@ void hk_fi_receive_lost(struct hk_fi_domain *d, uint32_t peer);
 void hk_fi_receive_open(struct hk_fi_ep *ep);
 void hk_fi_receive_close(struct hk_fi_ep *ep);
 
-/* Sends @prefix and the @len bytes of @iov in as many frames as they need, at most HK_FRAGS_MAX.
- * Returns as hk_worker_send_short() (send.c). */
-int hk_fi_transmit(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *prefix,
-		   size_t prefix_len, const struct iovec *iov, size_t count, size_t len);
+/* Sends @p and the @len bytes of @iov in as many frames as they need, at most HK_FRAGS_MAX. Returns
+ * as hk_worker_send_short() (send.c). */
+int hk_fi_transmit(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const struct hk_fi_prefix *p,
+		   const struct iovec *iov, size_t count, size_t len);
 
 /* The active messages of a domain (arrive.c). */
 void hk_fi_handlers(struct hk_fi_domain *d);
 /* Tells the sender of @a, if it waits for that, how its message ended: 0 or one of FI_E…. */
 void hk_fi_answer(struct hk_fi_domain *d, const struct hk_fi_arrival *a, int error);
 /* Sends a message of one frame to a peer. It waits if there is no buffer, so it is not refused. */
-void hk_fi_tell(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *head, size_t head_len,
+void hk_fi_tell(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const struct hk_fi_prefix *p,
 		const void *more, size_t len);
 /* Sends those that wait. */
 void hk_fi_tell_waiting(struct hk_fi_domain *d);

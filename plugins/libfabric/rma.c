@@ -75,10 +75,8 @@ static void tell(const struct rma *o)
 			   .flags = o->news},
 		.data = o->data,
 	};
-	char prefix[HK_FI_PREFIX_MAX];
-	size_t len = hk_fi_prefix_write(&p, HK_FI_AM_WRITTEN, prefix);
 
-	hk_fi_tell(domain_of(o), o->op.peer, HK_FI_AM_WRITTEN, prefix, len, NULL, 0);
+	hk_fi_tell(domain_of(o), o->op.peer, HK_FI_AM_WRITTEN, &p, NULL, 0);
 }
 
 static void end(struct rma *o)

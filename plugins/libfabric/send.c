@@ -40,9 +40,11 @@ static struct hk_fi_prefix prefix_of(const struct message *s, const struct hk_fi
 	};
 }
 
-int hk_fi_transmit(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *prefix,
-		   size_t prefix_len, const struct iovec *iov, size_t count, size_t len)
+int hk_fi_transmit(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const struct hk_fi_prefix *p,
+		   const struct iovec *iov, size_t count, size_t len)
 {
+	char prefix[HK_FI_PREFIX_MAX];
+	size_t prefix_len = hk_fi_prefix_write(p, am, prefix);
 	struct hk_worker *w = d->worker;
 	struct hk_fi_cursor from = {iov, 0};
 	hk_buf *buf[HK_FRAGS_MAX];
@@ -80,10 +82,8 @@ static int send_eager(const struct message *s, const struct hk_fi_pending *waits
 {
 	uint8_t am = s->op.flags & FI_TAGGED ? HK_FI_AM_TAGGED : HK_FI_AM_MSG;
 	const struct hk_fi_prefix p = prefix_of(s, waits);
-	char prefix[HK_FI_PREFIX_MAX];
 
-	return hk_fi_transmit(s->op.ep->domain, s->op.peer, am, prefix,
-			      hk_fi_prefix_write(&p, am, prefix), s->m->msg_iov, s->m->iov_count,
+	return hk_fi_transmit(s->op.ep->domain, s->op.peer, am, &p, s->m->msg_iov, s->m->iov_count,
 			      s->len);
 }
 
@@ -93,7 +93,7 @@ static int send_long(const struct message *s, struct hk_fi_pending *waits)
 	struct hk_worker *w = s->op.ep->domain->worker;
 	uint8_t am = s->op.flags & FI_TAGGED ? HK_FI_AM_TAGGED_LONG : HK_FI_AM_MSG_LONG;
 	struct hk_fi_prefix p = prefix_of(s, waits);
-	char prefix[HK_FI_PREFIX_MAX], *base = s->m->msg_iov->iov_base;
+	char *base = s->m->msg_iov->iov_base;
 
 	if (s->m->iov_count > 1) {
 		base = waits->copy = malloc(s->len);
@@ -105,8 +105,7 @@ static int send_long(const struct message *s, struct hk_fi_pending *waits)
 	if (waits->region == HK_REGION_NONE)
 		return -EAGAIN;
 	p.announced = (struct hk_fi_long){.len = s->len, .region = waits->region};
-	return hk_worker_send_short(w, s->op.peer, am, prefix, hk_fi_prefix_write(&p, am, prefix),
-				    NULL, 0);
+	return hk_fi_transmit(s->op.ep->domain, s->op.peer, am, &p, HK_FI_PIECE(NULL, 0), 1, 0);
 }
 
 static int send_to_self(const struct message *s)

@@ -24,7 +24,7 @@ struct hostile {
 	struct hk_worker *worker;
 	hk_peer provider;
 	unsigned answers;
-	struct hk_fi_done done; /* the last answer, and bytes behind it */
+	struct hk_fi_header done; /* the last answer, and bytes behind it */
 	size_t len;
 };
 
@@ -88,7 +88,7 @@ static void send_bytes(struct hostile *h, enum hk_fi_am am, const void *head, si
 }
 
 /* Sends the request @a, with @len bytes of values, and returns the answer's error. */
-static uint32_t ask(struct hostile *h, struct hk_fi_atomic a, uint8_t to, uint8_t flags, size_t len)
+static uint64_t ask(struct hostile *h, struct hk_fi_atomic a, uint8_t to, uint8_t flags, size_t len)
 {
 	static const char values[HK_SHORT_MAX] = {1};
 	const struct hk_fi_prefix p = {
@@ -106,8 +106,8 @@ static uint32_t ask(struct hostile *h, struct hk_fi_atomic a, uint8_t to, uint8_
 		CHECK(hk_clock_ms() < end);
 	}
 	CHECK_EQ(h->done.id, before + 7);
-	CHECK(!h->done.error || h->len == 0);
-	return h->done.error;
+	CHECK(!h->done.tag || h->len == 0);
+	return h->done.tag;
 }
 
 static void rest(struct hostile *h)
@@ -202,7 +202,7 @@ TEST(messages_of_a_wrong_form)
 	CHECK(hk_worker_sendv(h.worker, h.provider, HK_FI_AM_ATOMIC, buf, len, 2) >= 0);
 	while (!h.answers)
 		poll_both(&h);
-	CHECK_EQ(h.done.error, FI_EINVAL);
+	CHECK_EQ(h.done.tag, FI_EINVAL);
 	CHECK_EQ(memory[0], 0);
 	close_hostile(&h);
 }
@@ -215,7 +215,7 @@ TEST(answers_to_nothing)
 
 	open_hostile(&h);
 	for (uint32_t i = 0; i < 64; i++) {
-		const struct hk_fi_done done = {.id = i << 20 | i % 3, .error = i % 2};
+		const struct hk_fi_header done = {.id = i << 20 | i % 3, .tag = i % 2};
 
 		send_bytes(&h, HK_FI_AM_DONE, &done, sizeof(done), values, i % sizeof(values));
 	}
