@@ -114,9 +114,16 @@ class Tests:
 
     def _until_it_listens(self, server: subprocess.Popen) -> None:
         table = Path(f"/proc/{server.pid}/net/tcp")  # of its node
+
+        def listens() -> bool:
+            try:
+                return LISTENS in table.read_text()
+            except OSError:  # it has ended just now
+                return False
+
         wait_until(
             "the server to listen, or to end",
-            lambda: server.poll() is not None or LISTENS in table.read_text(),
+            lambda: server.poll() is not None or listens(),
             READY_S,
         )
 
