@@ -72,6 +72,10 @@ static void on_written(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 	if (!hk_fi_prefix_read(iov->base, iov->len, am, &p) || place == HK_FI_NO_PEER)
 		return;
 	bool reads = p.header.flags & HK_FI_READS;
+	const struct hk_fi_key *k = hk_fi_key_own(d, p.header.tag);
+
+	if (!k || k->region != p.header.id)
+		return; /* the key is another one by now, so the peer does it again */
 
 	if (p.header.flags & HK_FI_COUNTS)
 		hk_fi_count(d, p.header.to, p.header.tag, reads, !reads);

@@ -206,8 +206,6 @@ ssize_t hk_fi_atomic(struct fid_ep *fid, const struct fi_msg_atomic *m,
 			   .type = (uint8_t)m->datatype,
 			   .op = (uint8_t)m->op},
 	};
-	rc = !hk_fi_key_possible(to, m->rma_iov->key) ? -FI_EINVAL
-	     : to->peer == HK_FI_SELF                 ? to_self(&r, to)
-						      : to_peer(&r, to);
+	rc = to->peer == HK_FI_SELF ? to_self(&r, to) : to_peer(&r, to);
 	return hk_fi_finish(r.op.ep, rc);
 }

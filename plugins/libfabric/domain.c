@@ -108,14 +108,6 @@ static struct fi_ops_domain ops = {
 	.query_atomic = query_atomic,
 };
 
-/* How peers name the memory of a domain, for which @info asks. */
-static int mr_mode_of(const struct fi_info *info)
-{
-	int mode = info->domain_attr ? info->domain_attr->mr_mode : FI_MR_SCALABLE;
-
-	return mode == FI_MR_BASIC ? HK_FI_MR_MODES : mode & HK_FI_MR_MODES;
-}
-
 static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
 		       void *context)
 {
@@ -137,7 +129,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 	d->is_auto = info->domain_attr && info->domain_attr->data_progress == FI_PROGRESS_AUTO;
 	d->safe = d->is_auto || !info->domain_attr ||
 		  info->domain_attr->threading != FI_THREAD_DOMAIN;
-	d->mr_mode = mr_mode_of(info);
+	d->basic = info->domain_attr && info->domain_attr->mr_mode == FI_MR_BASIC;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->auto_end, NULL);
 	rc = hk_fi_worker_open(d, &err);

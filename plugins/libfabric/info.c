@@ -115,21 +115,18 @@ int hk_fi_check(const struct fi_info *h)
 
 static void fill_domain(struct fi_domain_attr *d, const struct fi_domain_attr *h, uint32_t version)
 {
+	int asked = h ? h->mr_mode : FI_MR_UNSPEC;
+
 	d->threading = h && h->threading ? h->threading : FI_THREAD_SAFE;
 	d->control_progress = h && h->control_progress ? h->control_progress : FI_PROGRESS_MANUAL;
 	d->data_progress = h && h->data_progress ? h->data_progress : FI_PROGRESS_MANUAL;
 	d->resource_mgmt = FI_RM_ENABLED;
 	d->av_type = h && h->av_type ? h->av_type : FI_AV_TABLE;
-	/* Each bit is answered as it was asked, although the provider needs none. Programs are
-	 * used to get both: Intel MPI 2021.18 crashes with FI_MR_PROV_KEY alone. */
-	if (!h)
-		d->mr_mode = FI_MR_PROV_KEY;
-	else if (h->mr_mode == FI_MR_BASIC || h->mr_mode == FI_MR_SCALABLE)
-		d->mr_mode = h->mr_mode;
-	else if (version < VERSION_1_5)
-		d->mr_mode = FI_MR_SCALABLE;
+	/* these two are orders, and the bits of later programs are offers: we need none of them */
+	if (asked == FI_MR_BASIC || asked == FI_MR_SCALABLE)
+		d->mr_mode = asked;
 	else
-		d->mr_mode = h->mr_mode & HK_FI_MR_MODES;
+		d->mr_mode = version < VERSION_1_5 ? FI_MR_SCALABLE : 0;
 	d->mr_key_size = 8;
 	d->cq_data_size = 8;
 	d->cq_cnt = 1024;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libfabric/keys.h: keys that are not the numbers of regions.
+ * libfabric/keys.h: keys of memory, and the regions that they mean.
  *
  * DESIGN NOTES
  *
- * Problem. A peer names memory by an address and by a key of 64 bits, which the owner's program may
- * have chosen. A worker knows offsets in regions, whose numbers it chooses (hikyaku/rma.h).
+ * Problem. A peer names memory by an address and by a key of 64 bits, which the owner's program has
+ * chosen. A worker knows offsets in regions, whose numbers it chooses (hikyaku/rma.h).
  *
  * Approach. The owner writes its keys into a table, the *directory*, which is a region too. Its
  * number is a part of the names of endpoints. Before its first operation with a key, a peer reads
@@ -13,11 +13,10 @@
  * region that is closed leaves its number, and no later region has the same one soon. So an
  * operation by an outdated entry is refused. Then the peer reads the bucket again.
  *
- * A domain that chooses its keys itself, and in which addresses are offsets, has no directory. Its
- * keys are the numbers of its regions.
- *
  * Rejected. A question that the owner's provider answers: only progress of the program would answer
- * it. A hash of the key as a number: two keys may have the same one.
+ * it. A hash of the key as a number: two keys may have the same one. The numbers as keys, for
+ * programs that take keys of the provider (FI_MR_PROV_KEY): Intel MPI 2021.18 crashes unless its
+ * addresses are virtual then. MPICH, and fabtests, take what we need less.
  *
  * Invariants. The owner changes an entry while a peer reads it, so each has a check sum. A peer may
  * find anything in a directory: what it does with that is checked by the owner's worker.

@@ -3,9 +3,8 @@
  * libfabric/mr.c: memory that peers may read and write.
  *
  * A memory region is one of the worker's (hikyaku/rma.h), which checks each access against its
- * length and rights. Its key is that region's number where the provider chooses keys
- * (FI_MR_PROV_KEY). The directory (keys.h) has the keys that a program chooses, and the addresses
- * of regions where peers say addresses (FI_MR_VIRT_ADDR). Else they say offsets.
+ * length and rights. The directory (keys.h) has its key, which the program chooses, and addresses
+ * are offsets in it. With FI_MR_BASIC the key is the region's number, and peers say its addresses.
  */
 #include "libfabric/provider.h"
 
@@ -34,8 +33,7 @@ static int close_mr(struct fid *fid)
 		mr->changes->users--;
 	}
 	if (mr->region != HK_REGION_NONE) {
-		if (d->directory)
-			hk_fi_key_del(d, mr->fid.key);
+		hk_fi_key_del(d, mr->fid.key);
 		hk_worker_region_del(d->worker, mr->region);
 	}
 	hk_fi_unlock(d);
@@ -78,12 +76,8 @@ void hk_fi_count(struct hk_fi_domain *d, uint8_t number, uint64_t key, bool read
 char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t addr, size_t len,
 		  unsigned rights)
 {
-	const struct hk_fi_key number = {.region = (hk_region)key}, *k = &number;
+	const struct hk_fi_key *k = hk_fi_key_own(d, key);
 
-	if (d->directory)
-		k = hk_fi_key_own(d, key);
-	else if (key > UINT32_MAX)
-		k = NULL;
 	return k ? hk_worker_region_at(d->worker, HK_PEER_NONE, k->region, rights, addr - k->base,
 				       len)
 		 : NULL;
@@ -94,14 +88,12 @@ static int share(struct hk_fi_mr *mr, void *buf, size_t len, unsigned rights)
 {
 	struct hk_fi_domain *d = mr->domain;
 	hk_region r = hk_worker_region_add(d->worker, buf, len, rights, HK_PEER_NONE);
-	uint64_t base = d->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)buf : 0;
 	int rc;
 
-	if (d->mr_mode & FI_MR_PROV_KEY)
+	if (d->basic)
 		mr->fid.key = r;
 	rc = r == HK_REGION_NONE ? -FI_ENOSPC
-	     : d->directory      ? hk_fi_key_add(d, mr->fid.key, base, r)
-				 : 0;
+				 : hk_fi_key_add(d, mr->fid.key, d->basic ? (uintptr_t)buf : 0, r);
 	if (rc == 0)
 		mr->region = r;
 	else
@@ -127,7 +119,7 @@ static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, ui
 	if (!mr)
 		return -FI_ENOMEM;
 	mr->domain = d;
-	mr->fid.key = d->mr_mode & FI_MR_PROV_KEY ? FI_KEY_NOTAVAIL : key;
+	mr->fid.key = d->basic ? FI_KEY_NOTAVAIL : key;
 	hk_fi_lock(d);
 	if (rights)
 		rc = share(mr, (void *)(uintptr_t)buf, len, rights);

@@ -29,7 +29,7 @@ struct hk_fi_name {
 	uint8_t kind;
 	uint8_t key_check;  /* hk_fi_key_check() of the job's key */
 	uint32_t endpoint;  /* of the worker */
-	uint32_t directory; /* the worker's region with its keys (keys.h); 0: regions are keys */
+	uint32_t directory; /* the worker's region with its keys: keys.h */
 	uint16_t frame_max; /* bytes of the largest frame that it takes */
 	uint8_t address[HK_IP6_LEN];
 	uint8_t public_key[HK_KEY_LEN];

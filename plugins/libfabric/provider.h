@@ -46,7 +46,6 @@
 #define HK_FI_MULTI_RECV 64   /* FI_OPT_MIN_MULTI_RECV of a new endpoint */
 
 #define HK_FI_ACCESS   (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
-#define HK_FI_MR_MODES (FI_MR_PROV_KEY | FI_MR_VIRT_ADDR)
 #define HK_FI_RMA_CAPS (FI_RMA | FI_ATOMIC | HK_FI_ACCESS)
 #define HK_FI_CAPS                                                                                 \
 	(HK_FI_RMA_CAPS | FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV |                 \
@@ -139,8 +138,8 @@ struct hk_fi_domain {
 	unsigned idle;               /* polls in a row that found nothing */
 	unsigned polls;              /* modulo 2^32 */
 	struct hk_fi_name name;      /* `number` is 0 */
-	int mr_mode;                 /* FI_MR_PROV_KEY, FI_MR_VIRT_ADDR */
-	struct hk_fi_key *directory; /* of our keys; NULL: they are the numbers of regions */
+	bool basic;                  /* FI_MR_BASIC: our keys, and addresses in place of offsets */
+	struct hk_fi_key *directory; /* of our keys */
 	struct hk_fi_known *known;   /* keys of peers */
 	uint32_t known_room;
 	bool safe; /* every call takes `lock` */
@@ -276,7 +275,7 @@ int hk_fi_eq_trywait(struct fid *eq);
 
 /* ---- domains (domain.c) --------------------------------------------------------------------- */
 
-/* Opens the worker of @d, by the parameters and its mr_mode. */
+/* Opens the worker of @d, by the parameters. */
 int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err);
 void hk_fi_worker_close(struct hk_fi_domain *d);
 
@@ -424,11 +423,6 @@ char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t addr, siz
 /* Counts an operation of an endpoint on the memory with @key, by way of our endpoint @number
  * (mr.c). @changes: the memory, maybe. */
 void hk_fi_count(struct hk_fi_domain *d, uint8_t number, uint64_t key, bool reads, bool changes);
-/* Can @key be one of the endpoint @to? */
-static inline bool hk_fi_key_possible(const struct hk_fi_address *to, uint64_t key)
-{
-	return to->name.directory || key <= UINT32_MAX;
-}
 
 /* Of a call by which an application injects: its success has no completion. */
 #define HK_FI_SILENT (UINT64_C(1) << 60)

@@ -12,8 +12,8 @@
  *
  * The news of an operation that the peer counts (FI_RMA_EVENT) goes out when it is complete.
  *
- * Where the peer has a directory of keys (keys.h), the first operation with a key reads that first.
- * The entry may be outdated later. Then the peer refuses the operation, and it begins again.
+ * The first operation with a key reads the peer's directory of keys first (keys.h). The entry may
+ * be outdated later. Then the peer refuses the operation, and it begins again.
  */
 #include "libfabric/operation.h"
 
@@ -37,6 +37,7 @@ struct rma {
 	uint32_t place, directory;
 	uint8_t number;
 	uint8_t news; /* for the peer when the bytes are there: flags of a WRITTEN; or 0 */
+	bool told;    /* it has been sent behind the bytes */
 	bool looked;  /* the directory has been read for this operation */
 	struct hk_fi_key *bucket; /* what is read of it, or NULL */
 	unsigned waits;
@@ -70,6 +71,7 @@ static void tell(const struct rma *o)
 {
 	const struct hk_fi_prefix p = {
 		.header = {.tag = o->to.key,
+			   .id = o->to.region,
 			   .to = o->number,
 			   .from = o->op.ep->number,
 			   .flags = o->news},
@@ -83,7 +85,7 @@ static void end(struct rma *o)
 {
 	if (o->copy && o->op.flags & FI_READ && !o->status)
 		hk_fi_iov_put(&(struct hk_fi_cursor){o->iov, 0}, o->copy, o->len);
-	if (o->news && !o->status)
+	if (o->news && !o->told && !o->status)
 		tell(o);
 	o->op.ep->under_way--;
 	hk_fi_end(&o->op, error_of(o->status));
@@ -98,7 +100,7 @@ static void on_done(void *arg, int status)
 	if (--o->waits)
 		return;
 	/* has the owner closed the region that had this key, and opened another one? */
-	if (HK_UNLIKELY(o->status == -EACCES && o->directory && !o->looked)) {
+	if (HK_UNLIKELY(o->status == -EACCES && !o->looked)) {
 		o->status = look_up(o);
 		if (o->status == 0)
 			return;
@@ -162,12 +164,18 @@ static int start_long(struct rma *o, uint64_t offset)
 static int move(struct rma *o)
 {
 	static const struct hk_wire_atomic fence = {.op = HK_ATOMIC_FENCE};
+	const struct hk_worker *w = domain_of(o)->worker;
 	uint64_t offset = o->addr - o->to.base;
+	int rc;
 
 	o->waits = 0;
-	return o->len == 0 ? start_message(o, &fence, NULL)
-	       : o->len > hk_worker_atomic_max(domain_of(o)->worker) ? start_long(o, offset)
-								     : start_short(o, offset, 0);
+	rc = o->len == 0                        ? start_message(o, &fence, NULL)
+	     : o->len > hk_worker_atomic_max(w) ? start_long(o, offset)
+						: start_short(o, offset, 0);
+	o->told = rc == 0 && o->news == HK_FI_HAS_DATA && !hk_worker_atomics_wait(w, o->op.peer);
+	if (o->told)
+		tell(o);
+	return rc;
 }
 
 static void on_bucket(void *arg, int status)
@@ -231,7 +239,7 @@ static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m,
 	*o = (struct rma){
 		.op = *op,
 		.len = len,
-		.to = {.key = m->rma_iov->key, .region = (hk_region)m->rma_iov->key},
+		.to = {.key = m->rma_iov->key},
 		.addr = m->rma_iov->addr,
 		.data = m->data,
 		.place = to->peer,
@@ -244,7 +252,7 @@ static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m,
 	};
 	memcpy(o->iov, m->msg_iov, m->iov_count * sizeof(*m->msg_iov));
 	o->bytes = in_one_piece(o, m);
-	known = o->directory ? hk_fi_key_known(d, o->place, o->to.key) : &o->to;
+	known = hk_fi_key_known(d, o->place, o->to.key);
 	if (known)
 		o->to = *known;
 	rc = !o->bytes ? -ENOMEM : known ? move(o) : look_up(o);
@@ -253,11 +261,6 @@ static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m,
 		return rc;
 	}
 	op->ep->under_way++;
-	if (o->news == HK_FI_HAS_DATA && !o->directory &&
-	    !hk_worker_atomics_wait(d->worker, op->peer)) {
-		tell(o); /* it arrives behind the bytes */
-		o->news = 0;
-	}
 	return 0;
 }
 
@@ -276,9 +279,7 @@ ssize_t hk_fi_rma(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags
 	rc = hk_fi_begin(&op, m->addr, &to);
 	if (rc)
 		return rc;
-	if (!hk_fi_key_possible(to, m->rma_iov->key)) {
-		rc = -FI_EINVAL;
-	} else if (to->peer == HK_FI_SELF) {
+	if (to->peer == HK_FI_SELF) {
 		int error = to_self(&op, m, len);
 
 		if (!error)

@@ -184,8 +184,7 @@ int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err)
 		   : strncmp(spec, "udp:", 4) == 0 ? EAGER_SOCKETS
 						   : EAGER;
 	d->eager = HK_MIN(d->eager, d->payload * HK_FRAGS_MAX - HK_FI_PREFIX_MAX);
-	if (d->mr_mode != FI_MR_PROV_KEY)
-		rc = hk_fi_keys_open(d);
+	rc = hk_fi_keys_open(d);
 	if (rc == 0 && PARAMS->progress_thread && !d->is_auto)
 		rc = hk_worker_progress_thread_start(d->worker, 2000, 500, err);
 	return rc;

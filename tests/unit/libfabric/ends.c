@@ -16,12 +16,12 @@ void ends_set_progress(enum fi_progress wanted)
 	progress = wanted;
 }
 
-int ends_mr_mode(void)
+static int mr_mode(void)
 {
 	const char *given = getenv("TEST_MR_MODE");
 
 	if (mode < 0)
-		mode = given ? atoi(given) : FI_MR_PROV_KEY;
+		mode = given ? atoi(given) : 0;
 	return mode;
 }
 
@@ -39,7 +39,7 @@ void end_open(struct end *e, uint64_t caps, uint64_t op_flags)
 	CHECK(hints != NULL);
 	hints->caps = caps;
 	hints->ep_attr->type = FI_EP_RDM;
-	hints->domain_attr->mr_mode = ends_mr_mode();
+	hints->domain_attr->mr_mode = mr_mode();
 	hints->domain_attr->data_progress = progress;
 	if (progress == FI_PROGRESS_AUTO)
 		hints->domain_attr->threading = FI_THREAD_DOMAIN;
@@ -94,11 +94,11 @@ struct region end_region(struct end *e, void *at, size_t len, uint64_t access)
 	struct region r = {.key = next++};
 
 	FI_OK(fi_mr_reg(e->domain, at, len, access, 0, r.key, 0, &r.mr, NULL));
-	if (is & (FI_MR_PROV_KEY | FI_MR_BASIC))
+	if (is == FI_MR_BASIC)
 		r.key = fi_mr_key(r.mr);
 	else
 		CHECK_EQ(fi_mr_key(r.mr), r.key);
-	r.base = is & (FI_MR_VIRT_ADDR | FI_MR_BASIC) ? (uintptr_t)at : 0;
+	r.base = is == FI_MR_BASIC ? (uintptr_t)at : 0;
 	return r;
 }
 

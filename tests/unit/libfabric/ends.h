@@ -42,8 +42,7 @@ void ends_open_with(struct ends *e, uint64_t caps, uint64_t op_flags);
 void ends_close(struct ends *e);
 
 /* How peers name memory: mr_mode of the hints of later endpoints. At first it is the number in
- * TEST_MR_MODE, or else FI_MR_PROV_KEY. */
-int ends_mr_mode(void);
+ * TEST_MR_MODE, or else 0. */
 void ends_set_mr_mode(int mode);
 
 /* Data progress of later endpoints. Automatic: they are opened for one thread, too. */
