@@ -99,6 +99,7 @@ static ssize_t readerr(struct fid_cq *fid, struct fi_cq_err_entry *to, uint64_t 
 	e = &cq->ring[cq->head & (cq->room - 1)];
 	if (cq->head != cq->tail && e->error) {
 		const char *text = error_text(cq, e);
+		size_t len = *text ? strlen(text) + 1 : 0;
 
 		memcpy(to, &e->at, sizeof(e->at)); /* its first fields are the same */
 		to->olen = e->olen;
@@ -106,11 +107,11 @@ static ssize_t readerr(struct fid_cq *fid, struct fi_cq_err_entry *to, uint64_t 
 		to->prov_errno = e->error;
 		/* the caller may have given a buffer for it (1.5 and later) */
 		if (to->err_data && to->err_data_size) {
-			to->err_data_size = HK_MIN(to->err_data_size, strlen(text) + 1);
+			to->err_data_size = HK_MIN(to->err_data_size, len);
 			memcpy(to->err_data, text, to->err_data_size);
 		} else {
-			to->err_data = *text ? cq->text : NULL;
-			to->err_data_size = *text ? strlen(text) + 1 : 0;
+			to->err_data = len ? cq->text : NULL;
+			to->err_data_size = len;
 		}
 		cq->head++;
 		n = 1;

@@ -279,6 +279,23 @@ TEST(receives_that_are_cancelled)
 	ends_close(&e);
 }
 
+/* Some programs do not initialise the struct, so nothing is written to the buffer in vain. */
+TEST(an_error_without_a_text)
+{
+	struct ends e;
+	char text = 'x';
+	struct fi_cq_tagged_entry none;
+	struct fi_cq_err_entry error = {.err_data = &text, .err_data_size = 1};
+
+	ends_open(&e);
+	FI_OK(fi_recv(e.b.ep, to, 8, NULL, FI_ADDR_UNSPEC, NULL));
+	FI_OK(fi_cancel(&e.b.ep->fid, NULL));
+	CHECK_EQ(fi_cq_read(e.b.cq, &none, 1), -FI_EAVAIL);
+	CHECK_EQ(fi_cq_readerr(e.b.cq, &error, 0), 1);
+	CHECK(error.err == FI_ECANCELED && error.err_data_size == 0 && text == 'x');
+	ends_close(&e);
+}
+
 TEST(buffers_that_are_too_many_or_too_long)
 {
 	struct ends e;
