@@ -74,7 +74,7 @@ static void on_written(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 	bool reads = p.header.flags & HK_FI_READS;
 	const struct hk_fi_key *k = hk_fi_key_own(d, p.header.tag);
 
-	if (!k || k->region != p.header.id)
+	if (p.header.id != HK_REGION_NONE && (!k || k->region != p.header.id))
 		return; /* the key is another one by now, so the peer does it again */
 
 	if (p.header.flags & HK_FI_COUNTS)

@@ -10,8 +10,8 @@
  *                            [, values to compare with]
  *   DONE                     header: the receiver has taken message `id`, or carried out operation
  *                            `id` [, the values that it fetched]. Its tag is 0, or one of FI_E…
- *   WRITTEN                  header [, data of 8 bytes]: the writes before this have them. Its tag
- * is the key of the memory
+ *   WRITTEN                  header [, data of 8 bytes]: a write or read is complete. Its tag is
+ *                            the key of the memory, its id the region; 0: it had no bytes
  */
 #ifndef HK_FI_MESSAGE_H
 #define HK_FI_MESSAGE_H

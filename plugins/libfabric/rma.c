@@ -113,7 +113,7 @@ static char *in_one_piece(struct rma *o, const struct fi_msg_rma *m)
 {
 	if (m->iov_count == 1 && !(o->op.flags & (HK_FI_SILENT | FI_INJECT)))
 		return m->msg_iov->iov_base;
-	o->copy = malloc(o->len ? o->len : 1);
+	o->copy = malloc(o->len);
 	if (o->copy && o->op.flags & FI_WRITE)
 		hk_fi_iov_get(&(struct hk_fi_cursor){m->msg_iov, 0}, o->copy, o->len);
 	return o->copy;
@@ -252,10 +252,10 @@ static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m,
 	};
 	memcpy(o->iov, m->msg_iov, m->iov_count * sizeof(*m->msg_iov));
 	o->bytes = in_one_piece(o, m);
-	known = hk_fi_key_known(d, o->place, o->to.key);
+	known = len ? hk_fi_key_known(d, o->place, o->to.key) : &o->to; /* no key for no bytes */
 	if (known)
 		o->to = *known;
-	rc = !o->bytes ? -ENOMEM : known ? move(o) : look_up(o);
+	rc = len && !o->bytes ? -ENOMEM : known ? move(o) : look_up(o);
 	if (rc) {
 		give(d, o);
 		return rc;

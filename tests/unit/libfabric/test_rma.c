@@ -107,6 +107,20 @@ TEST(a_write_that_tells_the_peer)
 	ends_close(&e);
 }
 
+/* Programs write no bytes to tell the peer something. There is no region for that. */
+TEST(writes_of_nothing)
+{
+	struct ends e;
+
+	ends_open(&e);
+	FI_OK(fi_writedata(e.a.ep, NULL, 0, NULL, 5, e.a.peer, 0, 12345, &e));
+	CHECK_EQ(ends_wait(&e, &e.b).data, 5);
+	done(&e, FI_WRITE, &e);
+	FI_OK(fi_read(e.a.ep, NULL, 0, NULL, e.a.peer, 0, 12345, &e));
+	done(&e, FI_READ, &e);
+	ends_close(&e);
+}
+
 /* The writer has many peers, so few operations with one may be under way. Later ones wait at the
  * writer, which does not poll. */
 TEST(data_does_not_overtake_its_write)
