@@ -43,7 +43,7 @@ static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 	piece[0] = (struct hk_iov){(const char *)iov->base + prefix, iov->len - prefix};
 	for (unsigned i = 0; i < count; i++)
 		a.len += piece[i].len;
-	struct hk_fi_ep *ep = p.header.to < HK_FI_ENDPOINTS ? d->ep[p.header.to] : NULL;
+	struct hk_fi_ep *ep = hk_fi_ep_at(d, p.header.to);
 
 	if (HK_UNLIKELY(!ep))
 		hk_fi_answer(d, &a, FI_ECONNREFUSED);

@@ -76,7 +76,7 @@ void hk_fi_on_atomic(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *i
 	bool fetch = p.header.flags & HK_FI_FETCH;
 	int error = FI_ECONNREFUSED;
 
-	if (HK_LIKELY(p.header.to < HK_FI_ENDPOINTS && d->ep[p.header.to]))
+	if (HK_LIKELY(hk_fi_ep_at(d, p.header.to) != NULL))
 		error = count == 1 ? carry_out(d, p.header.to, &p.atomic, fetch,
 					       (const char *)iov->base + at, iov->len - at, old)
 				   : FI_EINVAL;

@@ -63,7 +63,7 @@ static int bind_mr(struct fid *fid, struct fid *other, uint64_t flags)
 
 void hk_fi_count(struct hk_fi_domain *d, uint8_t number, uint64_t key, bool reads, bool changes)
 {
-	const struct hk_fi_ep *ep = number < HK_FI_ENDPOINTS ? d->ep[number] : NULL;
+	const struct hk_fi_ep *ep = hk_fi_ep_at(d, number);
 
 	if (!ep)
 		return;

@@ -409,6 +409,11 @@ static inline struct hk_fi_ep *hk_fi_ep_of(struct fid_ep *fid)
 {
 	return container_of(fid, struct hk_fi_ep, fid);
 }
+/* The endpoint for which a peer's message is, or NULL. */
+static inline struct hk_fi_ep *hk_fi_ep_at(const struct hk_fi_domain *d, uint8_t number)
+{
+	return HK_LIKELY(number < HK_FI_ENDPOINTS) ? d->ep[number] : NULL;
+}
 
 extern struct fi_ops_mr hk_fi_mr_ops; /* mr.c */
 extern struct fi_ops_rma hk_fi_rma_ops;

@@ -58,10 +58,7 @@ static struct hk_fi_domain *domain_of(const struct rma *o)
 
 static int error_of(int status)
 {
-	return status == 0           ? 0
-	       : status == -ENOTCONN ? FI_ENOTCONN
-	       : status == -EACCES   ? FI_EACCES
-				     : FI_EIO;
+	return status == 0 || status == -ENOTCONN || status == -EACCES ? -status : FI_EIO;
 }
 
 static int look_up(struct rma *o);
@@ -299,7 +296,7 @@ ssize_t hk_fi_rma(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags
 void hk_fi_written(struct hk_fi_domain *d, uint8_t number, uint32_t source, uint64_t kind,
 		   uint64_t data)
 {
-	struct hk_fi_ep *ep = number < HK_FI_ENDPOINTS ? d->ep[number] : NULL;
+	struct hk_fi_ep *ep = hk_fi_ep_at(d, number);
 	struct hk_fi_event *e = ep ? hk_fi_report(ep->rx_cq, NULL, true, 0) : NULL;
 
 	if (e)

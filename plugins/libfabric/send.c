@@ -111,7 +111,7 @@ static int send_long(const struct message *s, struct hk_fi_pending *waits)
 static int send_to_self(const struct message *s)
 {
 	struct hk_fi_domain *d = s->op.ep->domain;
-	struct hk_fi_ep *at = s->to->number < HK_FI_ENDPOINTS ? d->ep[s->to->number] : NULL;
+	struct hk_fi_ep *at = hk_fi_ep_at(d, s->to->number);
 	struct hk_iov piece[HK_FI_IOV];
 	struct hk_fi_arrival a = {
 		.item = {.tag = s->m->tag, .source = hk_fi_source(HK_FI_SELF, s->op.ep->number)},
