@@ -188,10 +188,8 @@ ssize_t hk_fi_atomic(struct fid_ep *fid, const struct fi_msg_atomic *m,
 		rc = add_pieces(result, results, size, most, r.results, &r.result_pieces,
 				&elements);
 	r.len = values * elements * size;
-	if (rc == 0 && flags & HK_FI_SILENT && r.len > HK_FI_INJECT)
-		rc = -FI_EINVAL;
 	if (rc == 0)
-		rc = hk_fi_begin(&r.op, m->addr, &to);
+		rc = hk_fi_begin(&r.op, 0, r.len, m->addr, &to);
 	if (rc)
 		return rc;
 	r.prefix = (struct hk_fi_prefix){

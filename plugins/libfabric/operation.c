@@ -16,12 +16,15 @@
 /* Flags of a completion. */
 #define REPORTED (FI_SEND | FI_READ | FI_WRITE | FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
 
-int hk_fi_begin(struct hk_fi_op *op, fi_addr_t at, const struct hk_fi_address **to)
+int hk_fi_begin(struct hk_fi_op *op, size_t pieces, size_t len, fi_addr_t at,
+		const struct hk_fi_address **to)
 {
 	struct hk_fi_ep *ep = op->ep;
 	struct hk_fi_peer *peer;
 	int rc;
 
+	if (HK_UNLIKELY(pieces > HK_FI_IOV || (op->flags & HK_FI_SILENT && len > HK_FI_INJECT)))
+		return -FI_EINVAL;
 	hk_fi_lock(ep->domain);
 	*to = ep->av ? hk_fi_find(ep->av, at) : NULL;
 	if (HK_UNLIKELY(!ep->enabled || !*to)) {

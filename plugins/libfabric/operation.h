@@ -18,8 +18,10 @@ struct hk_fi_op {
 	hk_peer peer;   /* HK_PEER_NONE: our own worker */
 };
 
-/* Finds the address @at of op->ep, and op->peer. On a negative return nothing is locked. */
-int hk_fi_begin(struct hk_fi_op *op, fi_addr_t at, const struct hk_fi_address **to);
+/* Finds the address @at of op->ep, and op->peer, for an operation with @len bytes in that many
+ * pieces. On a negative return nothing is locked. */
+int hk_fi_begin(struct hk_fi_op *op, size_t pieces, size_t len, fi_addr_t at,
+		const struct hk_fi_address **to);
 
 /* Ends what hk_fi_begin() has begun. Returns what the call returns: 0 for all positive @rc. */
 ssize_t hk_fi_finish(struct hk_fi_ep *ep, int rc);

@@ -326,9 +326,6 @@ int hk_fi_object_close(struct hk_fi_domain *d, void *object);
 int hk_fi_wait_open(struct hk_fi_domain *d, struct hk_fi_wait *w, enum fi_wait_obj obj);
 void hk_fi_wait_close(struct hk_fi_domain *d, struct hk_fi_wait *w);
 
-/* Prepares to sleep, without the lock. -FI_EAGAIN: first read what has changed. */
-int hk_fi_wait_arm(struct hk_fi_domain *d, struct hk_fi_wait *w);
-
 /* Waits until something may have changed, at most until @end of hk_clock_ns() or, with UINT64_MAX,
  * without end. False: the time is up. */
 bool hk_fi_wait_until(struct hk_fi_domain *d, struct hk_fi_wait *w, uint64_t end);

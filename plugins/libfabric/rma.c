@@ -270,10 +270,8 @@ ssize_t hk_fi_rma(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags
 	const struct hk_fi_address *to;
 	int rc;
 
-	if (HK_UNLIKELY(m->rma_iov_count != 1 || m->iov_count > HK_FI_IOV ||
-			(flags & HK_FI_SILENT && len > HK_FI_INJECT)))
-		return -FI_EINVAL;
-	rc = hk_fi_begin(&op, m->addr, &to);
+	rc = HK_UNLIKELY(m->rma_iov_count != 1) ? -FI_EINVAL
+						: hk_fi_begin(&op, m->iov_count, len, m->addr, &to);
 	if (rc)
 		return rc;
 	if (to->peer == HK_FI_SELF) {

@@ -155,9 +155,7 @@ ssize_t hk_fi_send(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t f
 	bool waits = is_long || (flags & FI_DELIVERY_COMPLETE && !(flags & HK_FI_SILENT));
 	int rc;
 
-	if (HK_UNLIKELY(m->iov_count > HK_FI_IOV || (flags & HK_FI_SILENT && s.len > HK_FI_INJECT)))
-		return -FI_EINVAL;
-	rc = hk_fi_begin(&s.op, m->addr, &s.to);
+	rc = hk_fi_begin(&s.op, m->iov_count, s.len, m->addr, &s.to);
 	if (HK_UNLIKELY(rc))
 		return rc;
 	if (HK_UNLIKELY(s.to->peer == HK_FI_SELF)) {

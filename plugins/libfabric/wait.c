@@ -112,7 +112,8 @@ static void set_timer(struct hk_fi_domain *d, struct hk_fi_wait *w)
 	(void)timerfd_settime(w->timer, 0, &t, NULL); /* its arguments are valid */
 }
 
-int hk_fi_wait_arm(struct hk_fi_domain *d, struct hk_fi_wait *w)
+/* Prepares to sleep, without the lock. -FI_EAGAIN: first read what has changed. */
+static int arm(struct hk_fi_domain *d, struct hk_fi_wait *w)
 {
 	unsigned idle = 0;
 	eventfd_t none;
@@ -147,7 +148,7 @@ bool hk_fi_wait_until(struct hk_fi_domain *d, struct hk_fi_wait *w, uint64_t end
 		return false;
 	if (w->fd < 0)
 		sched_yield(); /* the other processes of this core get their turn */
-	else if (hk_fi_wait_arm(d, w) == 0)
+	else if (arm(d, w) == 0)
 		(void)poll(&fd, 1, end == UINT64_MAX ? -1 : (int)HK_MIN(ms, (uint64_t)INT_MAX));
 	return true;
 }
@@ -174,8 +175,8 @@ int hk_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 		struct hk_fi_cq *cq = container_of(fids[i], struct hk_fi_cq, fid.fid);
 		struct hk_fi_cntr *c = container_of(fids[i], struct hk_fi_cntr, fid.fid);
 
-		rc = fids[i]->fclass == FI_CLASS_CQ     ? hk_fi_wait_arm(cq->domain, &cq->wait)
-		     : fids[i]->fclass == FI_CLASS_CNTR ? hk_fi_wait_arm(c->domain, &c->wait)
+		rc = fids[i]->fclass == FI_CLASS_CQ     ? arm(cq->domain, &cq->wait)
+		     : fids[i]->fclass == FI_CLASS_CNTR ? arm(c->domain, &c->wait)
 		     : fids[i]->fclass == FI_CLASS_EQ   ? hk_fi_eq_trywait(fids[i])
 							: -FI_EINVAL;
 	}

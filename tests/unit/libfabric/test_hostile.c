@@ -207,6 +207,30 @@ TEST(messages_of_a_wrong_form)
 	close_hostile(&h);
 }
 
+/* News of writes to endpoints and keys that are not there, and of writes that were none. */
+TEST(news_of_nothing)
+{
+	struct hostile h;
+
+	open_hostile(&h);
+	for (unsigned i = 0; i < 64; i++) {
+		const struct hk_fi_prefix p = {
+			.header = {.tag = fi_mr_key(h.mr) + i % 3,
+				   .id = i % 5 << 15,
+				   .to = (uint8_t)(5 * i),
+				   .flags = (uint8_t)i},
+		};
+		char prefix[HK_FI_PREFIX_MAX];
+		size_t len = hk_fi_prefix_write(&p, HK_FI_AM_WRITTEN, prefix);
+
+		if (p.header.to || p.header.id) /* else it may have data for the endpoint */
+			send_bytes(&h, HK_FI_AM_WRITTEN, prefix, len - i % 2, NULL, 0);
+	}
+	rest(&h);
+	CHECK_EQ(fi_cq_read(h.e.cq, NULL, 0), -FI_EAGAIN);
+	close_hostile(&h);
+}
+
 /* Answers to operations that nobody has started. */
 TEST(answers_to_nothing)
 {
