@@ -4,12 +4,12 @@
  */
 #include "hostd/hosted.h"
 #include "base/launcher.h"
+#include "base/say.h"
 #include "port/pipe.h"
 #include "worker/private.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,20 +34,6 @@ struct hk_hosted {
 };
 
 /* ---- start --------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 2, 3))) static void note(const struct hk_hosted_config *cfg,
-						       const char *format, ...)
-{
-	char text[700];
-	va_list ap;
-
-	if (!cfg->note)
-		return;
-	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
-	va_end(ap);
-	cfg->note(text);
-}
 
 /* A launcher binds each process to a core. A daemon on the same core would take turns with it, so
  * it starts on all cores that the launcher has here. */
@@ -108,8 +94,8 @@ static enum hk_ctl_mode choose_mode(const struct hk_hosted_config *cfg)
 	const char *why, *port = cfg->request.port;
 	bool shares = hk_port_spec_shares_queues(port, &why);
 
-	note(cfg, "mode auto asks for %s: ranks %s poll queues of port %s: %s",
-	     shares ? "hybrid" : "daemon", shares ? "can" : "cannot", port, why);
+	hk_say(cfg->note, "mode auto asks for %s: ranks %s poll queues of port %s: %s",
+	       shares ? "hybrid" : "daemon", shares ? "can" : "cannot", port, why);
 	return shares ? HK_CTL_HYBRID : HK_CTL_DAEMON;
 }
 
@@ -124,7 +110,7 @@ static int asked_mode(const struct hk_hosted_config *cfg, enum hk_ctl_mode *mode
 	if (!wanted || strcmp(wanted, "inline") == 0)
 		return 0;
 	if (cfg->ports > 1 && automatic) {
-		note(cfg, "mode inline: the rank has %u ports", cfg->ports);
+		hk_say(cfg->note, "mode inline: the rank has %u ports", cfg->ports);
 		return 0;
 	}
 	if (cfg->ports > 1)
@@ -160,14 +146,14 @@ int hk_hosted_open(const struct hk_hosted_config *cfg, struct hk_hosted **out, s
 		free(h);
 		if (!automatic)
 			return rc;
-		note(cfg, "mode inline, for: %s", err->text);
+		hk_say(cfg->note, "mode inline, for: %s", err->text);
 		return 0;
 	}
 	const struct hk_ctl_welcome *l = hk_hosted_lease(h);
 
-	note(cfg, "mode %s: slot %u of %u of %s, %s", hk_ctl_mode_name(hk_hosted_mode(h)), l->slot,
-	     l->slots, l->shared,
-	     l->poller ? "its poller polls for ranks that compute" : "no poller");
+	hk_say(cfg->note, "mode %s: slot %u of %u of %s, %s", hk_ctl_mode_name(hk_hosted_mode(h)),
+	       l->slot, l->slots, l->shared,
+	       l->poller ? "its poller polls for ranks that compute" : "no poller");
 	rc = automatic ? 0 : check_mode(cfg, h, mode, err);
 	if (rc) {
 		hk_hostd_client_close(h->client);

@@ -3,9 +3,9 @@
  * worker/ports.c: opens the ports that a user lists.
  */
 #include "worker/ports.h"
+#include "base/say.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 
 /* ---- the list ------------------------------------------------------------------------------ */
@@ -86,20 +86,6 @@ int hk_ports_start_dpdk(const struct hk_ports *p, struct hk_eal_config *eal, str
 	return rc ? rc : hk_eal_init(eal, err);
 }
 
-__attribute__((format(printf, 2, 3))) static void note(const struct hk_ports_config *cfg,
-						       const char *format, ...)
-{
-	char text[700];
-	va_list ap;
-
-	if (!cfg->note)
-		return;
-	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
-	va_end(ap);
-	cfg->note(text);
-}
-
 void hk_ports_fit(struct hk_worker_config *cfg, unsigned carries, bool point_to_point,
 		  uint32_t link_mbps, bool classes)
 {
@@ -141,8 +127,8 @@ static int open_port(const struct hk_ports *p, const struct hk_ports_config *cfg
 
 	hk_ports_fit(worker, info->frame_max, info->point_to_point,
 		     cfg->link_mbps ? cfg->link_mbps : info->link_mbps, info->priority != 0);
-	note(cfg, "port %s, driver %s, frames of %u bytes", info->spec, info->driver,
-	     info->frame_max);
+	hk_say(cfg->note, "port %s, driver %s, frames of %u bytes", info->spec, info->driver,
+	       info->frame_max);
 	return 0;
 }
 
@@ -185,7 +171,7 @@ int hk_ports_open(struct hk_ports *p, const struct hk_ports_config *cfg,
 		if (rc == 0) {
 			i++;
 		} else if (leave_out(p, i)) {
-			note(cfg, "without an optional port: %s", err->text);
+			hk_say(cfg->note, "without an optional port: %s", err->text);
 			hk_port_close(port[i]);
 			port[i] = NULL;
 			rc = 0;
