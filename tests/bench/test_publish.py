@@ -20,6 +20,7 @@ from hikyaku.papers.figure import KINDS
 from hikyaku.papers.publish import publish
 from hikyaku.papers.run import Result
 from hikyaku.process import run as run_command
+from hikyaku.trials.program import packaged
 
 ABOUT = {"cpu": "a CPU", "cores": 2, "os": "Debian", "kernel": "6", "open_mpi": "4.1"}
 ABOUT |= {"dpdk": "22.11", "hikyaku": "0.1", "commit": "c0ffee", "time": "2026-11-27T00:00:00Z"}
@@ -250,6 +251,7 @@ def test_every_text_has_a_translation():
     }
     compared = [c for name, document in known.items() for c in FIGURES[name].compare(document)]
     texts = [text for c in compared for text in (c.what, c.note, c.unit)]
+    texts += [f"time of {p.name}, of that over TCP" for p in packaged()]
     texts += [text for paper in PAPERS for text in (paper.title, paper.authors)]
     texts += [text for kind in KINDS.items() for text in kind]
     for f in FIGURES.values():

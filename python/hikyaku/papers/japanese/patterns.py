@@ -112,6 +112,7 @@ SAME = re.compile(
     r"|[\d.,+–-]+[kMG]?( [kMG]?B)?|\W*[A-Z][\w.+-]*|[a-z]\w*[_:\d]\w*|%|[µnm]?s|[KMG]i?B|Gbit/s"
     r"|\d→\d|dpdk|socket|udp|raw|l3fwd|bounce|p2p( \w+)?|pktpit|memif|veth|tcp|hikyaku|halo|mpi"
     r"|tcp:batch=1|af_xdp|nic|pop:\S+"
-    r"|split|inline|hybrid|daemon|main|ivshmem|nvme|uio|vfio|netpipe|lammps|hpcc|\d+ (Mbit/s|Gb/s)"
+    r"|split|inline|hybrid|daemon|main|ivshmem|nvme|uio|vfio|\d+ (Mbit/s|Gb/s)"
+    r"|netpipe|lammps|hpcc|scalapack-\w+"
     r"|Open vSwitch"
 )
