@@ -8,10 +8,9 @@
  */
 #include "libfabric/provider.h"
 
-#include "base/capabilities.h"
+#include "base/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 
 #define PERIOD (500 * HK_USEC) /* while the program computes */
 #define GRACE  (2 * HK_MSEC)   /* while it polls */
@@ -44,18 +43,12 @@ static void *run(void *arg)
 
 int hk_fi_auto_start(struct hk_fi_domain *d, struct hk_error *err)
 {
-	sigset_t all, old;
+	int rc = hk_thread_start(&d->auto_thread, "hk-auto", run, d);
 
-	hk_thread_signals(&all); /* it takes none of the program's signals */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int rc = pthread_create(&d->auto_thread, NULL, run, d);
-
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
-		return hk_error_set(err, -rc, "cannot start a thread: %s; fix: raise `ulimit -u`",
-				    strerror(rc));
+		return hk_error_set(err, rc, "cannot start a thread: %s; fix: raise `ulimit -u`",
+				    strerror(-rc));
 	d->auto_runs = true;
-	pthread_setname_np(d->auto_thread, "hk-auto");
 	return 0;
 }
 

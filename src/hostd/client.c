@@ -3,13 +3,12 @@
  * hostd/client.c: the requests of a rank, and the thread that watches the connection.
  */
 #include "hostd/client.h"
-#include "base/capabilities.h"
+#include "base/thread.h"
 #include "hostd/rundir.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,8 +295,6 @@ static void *watcher_main(void *arg)
 int hk_hostd_client_watch(struct hk_hostd_client *h, void (*lost)(void *arg), void *arg,
 			  struct hk_error *err)
 {
-	sigset_t all, old;
-
 	h->lost_fn = lost;
 	h->lost_arg = arg;
 	h->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -306,20 +303,15 @@ int hk_hostd_client_watch(struct hk_hostd_client *h, void (*lost)(void *arg), vo
 				    "cannot watch hikyakud: %s; fix: raise the limit of open files "
 				    "(ulimit -n)",
 				    strerror(errno));
-	/* the watcher must not handle the application's signals */
-	hk_thread_signals(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int rc = pthread_create(&h->watcher, NULL, watcher_main, h);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	int rc = hk_thread_start(&h->watcher, "hk-watch", watcher_main, h);
 	if (rc) {
 		close(h->stop_fd);
 		h->stop_fd = -1;
-		return hk_error_set(err, -rc,
+		return hk_error_set(err, rc,
 				    "cannot start the thread that watches hikyakud: %s; fix: raise "
 				    "the limit of processes (ulimit -u)",
-				    strerror(rc));
+				    strerror(-rc));
 	}
-	pthread_setname_np(h->watcher, "hk-watch");
 	h->watching = true;
 	return 0;
 }

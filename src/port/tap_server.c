@@ -7,7 +7,7 @@
  * refusal of a second one names the process that captures.
  */
 #include "port/tap.h"
-#include "base/capabilities.h"
+#include "base/thread.h"
 #include "base/descriptors.h"
 #include "port/tap_internal.h"
 
@@ -258,21 +258,6 @@ static int open_socket(const char *shared)
 	return 0;
 }
 
-static int start_thread(void)
-{
-	sigset_t all, old;
-
-	/* the application's threads handle its signals */
-	hk_thread_signals(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int rc = pthread_create(&server.thread, NULL, serve, NULL);
-
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc == 0)
-		pthread_setname_np(server.thread, "hk-tap");
-	return -rc;
-}
-
 static void close_fds(void)
 {
 	if (server.listen_fd >= 0)
@@ -290,7 +275,7 @@ int hk_tap_open(const char *who, const char *shared, struct hk_error *err)
 	int rc = open_socket(shared);
 
 	if (rc == 0)
-		rc = start_thread();
+		rc = hk_thread_start(&server.thread, "hk-tap", serve, NULL);
 	if (rc) {
 		close_fds();
 		return hk_error_set(

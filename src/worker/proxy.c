@@ -16,7 +16,7 @@
  * there is such work.
  */
 #include "worker/proxy.h"
-#include "base/capabilities.h"
+#include "base/thread.h"
 #include "worker/idle.h"
 #include "worker/rma_internal.h"
 #include "worker/rx.h"
@@ -106,23 +106,16 @@ static void *progress_thread_main(void *arg)
 static int start_thread(struct hk_worker *w, void *(*run)(void *), const char *name,
 			struct hk_error *err)
 {
-	sigset_t all, old;
-
 	atomic_store(&w->thread.stop, false);
 	w->thread.running = true;
-	/* the thread takes none of the application's signals */
-	hk_thread_signals(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int rc = pthread_create(&w->thread.thread, NULL, run, w);
+	int rc = hk_thread_start(&w->thread.thread, name, run, w);
 
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	w->thread.running = rc == 0;
 	if (rc)
-		return hk_error_set(err, -rc,
+		return hk_error_set(err, rc,
 				    "cannot start thread %s: %s; fix: raise "
 				    "`ulimit -u`",
-				    name, strerror(rc));
-	pthread_setname_np(w->thread.thread, name);
+				    name, strerror(-rc));
 	return 0;
 }
 
