@@ -90,11 +90,10 @@ class Programs:
     def __init__(self, source: Path, out: Path):
         self._source, self._out = source, out
         self._makefile = (source / "rma/Makefile.am").read_text()
-        out.mkdir(parents=True, exist_ok=True)
-        for name in ("mpitestconf.h", "dtpoolsconf.h", "include/mpitestconf.h"):
-            path = out / "conf" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(CONFIG)
+        # dtpools includes ../dtpoolsconf.h, so the compiler needs a directory below that file
+        (out / "conf/include").mkdir(parents=True, exist_ok=True)
+        for name in ("mpitestconf.h", "dtpoolsconf.h"):
+            (out / "conf" / name).write_text(CONFIG)
         (out / "conf/mtest_mpix.h").write_text("")
         self._flags = ["-w", "-O1", "-DHAVE_MPITESTCONF", "-include", "mpitestconf.h"]
         self._flags += [f"-I{out / 'conf'}", f"-I{out / 'conf/include'}"]
