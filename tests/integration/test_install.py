@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from execute import execute
-from hikyaku.bench.common.machine import open_mpi_version
 from hikyaku.checkout import ROOT, build_dir
 
 
@@ -38,8 +37,7 @@ def check_settings(launcher: str) -> dict[str, str]:
     components = Path(found["OMPI_MCA_mca_base_component_path"].split(":")[0])
     assert (components / "mca_btl_hikyaku.so").is_file()
     assert (components / "mca_coll_hikyaku.so").is_file()
-    if (open_mpi_version() or "").startswith("4."):
-        assert (components / "mca_osc_hikyaku.so").is_file()
+    assert (components / "mca_osc_hikyaku.so").is_file()
     assert Path(found["HIKYAKU_PROMOTER"]).is_file()
     assert os.access(found["OMPI_MCA_btl_hikyaku_daemon_program"], os.X_OK)
     return found
