@@ -4,14 +4,15 @@
 
 #include "hikyaku/service.h"
 
+#include "ompi/mca/coll/coll.h"
 #include "opal/mca/base/mca_base_var.h"
 
 static int component_register(void)
 {
-	mca_osc_hikyaku_component.priority = 5;
+	mca_osc_hikyaku_component.priority = 120;
 	(void)mca_base_component_var_register(
 		&mca_osc_hikyaku_component.super.osc_version, "priority",
-		"Priority of one-sided communication by Hikyaku; pt2pt has 10",
+		"Priority of one-sided communication by Hikyaku; rdma has 101",
 		MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
 		&mca_osc_hikyaku_component.priority);
 	return OMPI_SUCCESS;
@@ -36,23 +37,35 @@ static const struct hk_btl_rpc *rpc(void)
 	return s ? s->rpc : NULL;
 }
 
-/* Serves windows whose ranks the BTL reaches, all of them. */
+/* Does the BTL reach all other ranks of @comm? */
+static bool reaches_all(ompi_communicator_t *comm)
+{
+	const struct hk_btl_rpc *btl = rpc();
+
+	for (int i = 0; btl && i < ompi_comm_size(comm); i++)
+		if (i != ompi_comm_rank(comm) && !hk_osc_endpoint(btl, comm, i))
+			return false;
+	return btl != NULL;
+}
+
+/* Serves windows whose ranks all reach each other by the BTL. Open MPI lets each rank choose a
+ * component alone, so they agree on this one here. */
 static int query(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
 		 struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor)
 {
-	const struct hk_btl_rpc *btl = rpc();
+	int rc, reached;
 
 	(void)win;
 	(void)base;
 	(void)size;
 	(void)disp_unit;
 	(void)info;
-	if (!btl || flavor == MPI_WIN_FLAVOR_SHARED || OMPI_COMM_IS_INTER(comm))
+	if (flavor == MPI_WIN_FLAVOR_SHARED || OMPI_COMM_IS_INTER(comm))
 		return -1;
-	for (int i = 0; i < ompi_comm_size(comm); i++)
-		if (i != ompi_comm_rank(comm) && !hk_osc_endpoint(btl, comm, i))
-			return -1;
-	return mca_osc_hikyaku_component.priority;
+	reached = reaches_all(comm);
+	rc = comm->c_coll->coll_allreduce(MPI_IN_PLACE, &reached, 1, MPI_INT, MPI_MIN, comm,
+					  comm->c_coll->coll_allreduce_module);
+	return rc == OMPI_SUCCESS && reached ? mca_osc_hikyaku_component.priority : -1;
 }
 
 static int select_this(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
