@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * openmpi/debian13/…/threads_pthreads_mutex.h: a header that Debian 13's libopenmpi-dev lacks.
+ * openmpi/debian/…/threads_pthreads_mutex.h: a header that Debian 13's libopenmpi-dev lacks.
  *
  * Open MPI 5 includes it by name from opal_config.h. It has the types of locks and conditions, and
  * the functions on them, which opal/mca/threads/mutex.h uses. Both are POSIX threads' own, so the
  * layout of Open MPI's structures is known.
  */
-#ifndef HK_DEBIAN13_THREADS_MUTEX_H
-#define HK_DEBIAN13_THREADS_MUTEX_H
+#ifndef HK_DEBIAN_THREADS_MUTEX_H
+#define HK_DEBIAN_THREADS_MUTEX_H
 
 #include <pthread.h>
 #include <stdbool.h>

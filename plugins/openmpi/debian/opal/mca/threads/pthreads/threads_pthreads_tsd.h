@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * openmpi/debian13/…/threads_pthreads_tsd.h: a header that Debian 13's libopenmpi-dev lacks; see
+ * openmpi/debian/…/threads_pthreads_tsd.h: a header that Debian 13's libopenmpi-dev lacks; see
  * threads_pthreads_mutex.h.
  */
-#ifndef HK_DEBIAN13_THREADS_TSD_H
-#define HK_DEBIAN13_THREADS_TSD_H
+#ifndef HK_DEBIAN_THREADS_TSD_H
+#define HK_DEBIAN_THREADS_TSD_H
 
 #include <pthread.h>
 
