@@ -37,6 +37,10 @@
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
+#ifndef container_of /* libfabric 1's own headers have it */
+#define container_of(ptr, type, field) ((type *)((char *)(ptr)-offsetof(type, field)))
+#endif
+
 #define HK_FI_ENDPOINTS  64   /* of a domain */
 #define HK_FI_REGIONS    4096 /* of a domain, and one for each long message under way */
 #define HK_FI_IOV        4    /* pieces of a buffer */
