@@ -74,7 +74,6 @@
 	X(get_excess, "Get requests above a peer's limit of 64, dropped")                          \
 	X(atomics, "Atomic operations, fences and short puts on peers")                            \
 	X(atomics_served, "Atomic operations of peers that were carried out")                      \
-	X(atomics_deferred, "Compare-and-swaps of peers that were deferred until they succeed")    \
 	X(atomic_refused, "Atomic operations that failed a check of their region")                 \
 	X(atomic_excess, "Atomic operations above a peer's limit of 64, dropped")                  \
 	X(mcasts, "Multicast frames sent")                                                         \

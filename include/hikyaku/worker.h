@@ -103,18 +103,6 @@ typedef bool (*hk_stranger_fn)(void *arg, uint32_t endpoint, uint32_t epoch);
 #define HK_KEY_LEN   32 /* bytes of a public key, and of a job's key */
 #define HK_PATHS_MAX HK_PATHS
 
-/* When a peer's compare-and-swap of our memory is deferred. An application may take locks by a
- * compare-and-swap that it repeats until it succeeds. The lock may never be free at the times at
- * which its owner polls. With these fields the worker answers such a request when it succeeds. All
- * 0: none is deferred. Needs the progress thread, or the RMA proxy of a shared worker. */
-struct hk_defer_cas {
-	uint32_t misses; /* misses of one word in a row until the worker watches it; 0: never */
-	/* The worker doubles that number for a peer each time that watching a word was of no use,
-	 * or deferring a request. These are the bounds. */
-	uint32_t watch_misses_max, defer_misses_max;
-	uint64_t time; /* nanoseconds for which a word is watched or a request deferred, at most */
-};
-
 struct hk_worker_config {
 	struct hk_engine_config engine; /* rx_budget is set from `rx_backlog` */
 
@@ -127,7 +115,6 @@ struct hk_worker_config {
 	hk_path_fn path_down;
 	void *lost_arg;    /* argument of all callbacks */
 	size_t stripe_min; /* bytes; shorter puts and gets use the first path alone */
-	struct hk_defer_cas defer_cas;
 
 	/* Frames with HK_PROTECTION_AUTH or HK_PROTECTION_SEAL. The worker draws a pair of keys for
 	 * itself, and its peers' addresses bring theirs. */

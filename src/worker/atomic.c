@@ -313,9 +313,7 @@ static void reply(struct hk_worker *w, hk_peer p, struct hk_wire_atomic *req, bo
 	size_t len = HK_WIRE_ATOMIC_LEN;
 
 	req->status = done ? HK_WIRE_ATOMIC_DONE : HK_WIRE_ATOMIC_DENIED;
-	if (req->op == HK_ATOMIC_CAS)
-		hk_deferred_cas_count(w, p, req);
-	else
+	if (req->op != HK_ATOMIC_CAS)
 		req->compare = 0;
 	if (hk_wire_atomic_has_data(req))
 		len += req->len;
@@ -374,25 +372,6 @@ static void serve(struct hk_worker *w, hk_peer p, struct hk_wire_atomic *req,
 		w->n.atomic_excess++;
 }
 
-bool hk_atomic_try(struct hk_worker *w, hk_peer p, struct hk_wire_atomic req, hk_buf *b)
-{
-	char *bytes = (char *)hk_buf_data(b) + HK_WIRE_ATOMIC_LEN; /* a compare-and-swap has none */
-	bool done = apply(w, p, &req, bytes, bytes);
-
-	if (done && hk_atomic_missed(&req))
-		return false;
-	reply(w, p, &req, done, b);
-	return true;
-}
-
-void hk_atomic_serve(struct hk_worker *w, hk_peer p, struct hk_wire_atomic *req)
-{
-	uint8_t head[HK_WIRE_ATOMIC_LEN];
-
-	hk_wire_atomic_encode(head, req);
-	serve(w, p, req, &(struct hk_iov){.base = head, .len = sizeof(head)});
-}
-
 static void on_atomic(void *arg, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned count)
 {
 	struct hk_worker *w = arg;
@@ -403,13 +382,8 @@ static void on_atomic(void *arg, hk_peer p, uint8_t am, const struct hk_iov *iov
 		w->n.atomic_refused++;
 		return;
 	}
-	if (req.status == HK_WIRE_ATOMIC_REQUEST) {
-		if (hk_deferred_cas_waits(&w->deferred_cas) && w->deferred_cas.peer == p)
-			hk_deferred_cas_end(w);
-		if (req.op != HK_ATOMIC_CAS || !hk_deferred_cas_add(w, p, &req))
-			serve(w, p, &req, &iov[0]);
-		hk_deferred_cas_try(w);
-	} else {
+	if (req.status == HK_WIRE_ATOMIC_REQUEST)
+		serve(w, p, &req, &iov[0]);
+	else
 		reply_received(w, p, &req, (const char *)iov[0].base + HK_WIRE_ATOMIC_LEN);
-	}
 }

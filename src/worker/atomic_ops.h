@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * worker/atomic_ops.h: the worker's inside of atomic operations: the table of those in flight, and
- * what deferred_cas.c needs to carry out a peer's.
+ * replies to those of peers.
  */
 #ifndef HK_WORKER_ATOMIC_OPS_H
 #define HK_WORKER_ATOMIC_OPS_H
@@ -27,19 +27,5 @@ void hk_atomic_ops_forget(struct hk_worker *w, hk_peer p);
 
 /* Sends the reply of @len bytes in @b. */
 void hk_atomic_reply_send(struct hk_worker *w, hk_peer p, hk_buf *b, size_t len);
-
-/* Carries out the deferred compare-and-swap  of @p and answers in @b; false, and nothing sent,
- * if it misses. */
-bool hk_atomic_try(struct hk_worker *w, hk_peer p, struct hk_wire_atomic req, hk_buf *b);
-
-/* Carries it out and answers in any case. */
-void hk_atomic_serve(struct hk_worker *w, hk_peer p, struct hk_wire_atomic *req);
-
-/* Has the compare-and-swap  missed? Its `operand` is the value found. */
-static inline bool hk_atomic_missed(const struct hk_wire_atomic *req)
-{
-	return req->size == 8 ? req->operand != req->compare
-			      : (uint32_t)req->operand != (uint32_t)req->compare;
-}
 
 #endif

@@ -23,13 +23,12 @@
  *                                   layout.c        memory blocks that hold a message
  *                 atomic_ops.h      atomic.c        atomic operations, ours and our peers'
  *                 rpc.h             procedure.c     procedures that peers call
- *                 deferred_cas.h    deferred_cas.c  a compare-and-swap that misses repeatedly
  *                 pending_reply.h   pending_reply.c requests whose replies found no buffer
  *   progress      lock.h                            the lock between rank and progress proxy
  *   proxies       proxy.h           proxy.c         progress thread, RMA proxy, poller
  *
  * The headers above that hold state (peer.h, txq.h, buf.h, region.h, rpc.h, atomic_ops.h,
- * deferred_cas.h, rx_backlog.h, proxy.h, lock.h) do not know struct hk_worker. The others include
+ * rx_backlog.h, proxy.h, lock.h) do not know struct hk_worker. The others include
  * this file.
  */
 #ifndef HK_WORKER_INTERNAL_H
@@ -39,7 +38,6 @@
 #include "hikyaku/worker.h"
 #include "worker/atomic_ops.h"
 #include "worker/buf.h"
-#include "worker/deferred_cas.h"
 #include "worker/lock.h"
 #include "worker/peer.h"
 #include "worker/private.h"
@@ -108,7 +106,6 @@ struct hk_worker {
 	struct hk_get_replies get_replies;
 	struct hk_atomic_ops atomic_ops;
 	struct hk_rpcs rpcs;
-	struct hk_deferred_cas deferred_cas;
 	struct hk_mcast *mcast_listeners;
 	struct hk_bundle *bundle; /* that is being delivered, or NULL */
 	hk_buf *puts_acked; /* frames of puts that a progress proxy reaped for the application */

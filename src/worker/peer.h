@@ -61,13 +61,6 @@ struct hk_peer_atomic {
 	uint16_t ops_in_flight;  /* ours that have been */
 	uint16_t replies_queued; /* replies to the peer's operations, in the send queue */
 	uint16_t replies_later;  /* its calls of procedures that will be answered later */
-	/* The peer's last compare-and-swap: deferred_cas.c. */
-	struct hk_peer_cas {
-		uint32_t region;
-		uint32_t misses;    /* how often in a row it missed */
-		uint32_t threshold; /* misses after which one is deferred; 0: the least */
-		uint64_t offset, compare;
-	} cas;
 };
 
 struct hk_worker_peer {

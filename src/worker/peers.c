@@ -251,7 +251,6 @@ static void free_held_fragments(struct hk_worker *w)
 void hk_peer_forget(struct hk_worker *w, hk_peer p)
 {
 	w->peer[p].ended_unseen = false;
-	hk_deferred_cas_forget(w, p);
 	hk_send_queue_drop(w, p);
 	hk_rx_forget(w, p);
 	hk_tx_reap(w);
@@ -278,7 +277,6 @@ static void peer_ends(struct hk_worker *w, hk_peer p)
 		return;
 	}
 	/* the poller cannot reach what lies in the application's memory, only receive buffers */
-	hk_deferred_cas_forget(w, p);
 	hk_rx_forget(w, p);
 	w->peer[p].ended_unseen = true;
 	hk_peer_list_add(w, HK_LIST_ENDED, p);

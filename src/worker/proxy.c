@@ -76,9 +76,6 @@ static void poll_for_app(struct hk_worker *w)
 	w->n.proxy_polls++;
 }
 
-/* Pause between two checks of a deferred compare-and-swap. */
-#define DEFERRED_CAS_US 200u
-
 static void *progress_thread_main(void *arg)
 {
 	struct hk_worker *w = arg;
@@ -86,11 +83,7 @@ static void *progress_thread_main(void *arg)
 	bool not_polling = false;
 
 	while (!atomic_load_explicit(&w->thread.stop, memory_order_relaxed)) {
-		sleep_us(hk_deferred_cas_active(&w->deferred_cas)
-				 ? HK_MIN(DEFERRED_CAS_US, w->thread.period_us)
-			 : not_polling ? w->thread.period_us
-				       : w->thread.idle_us);
-		hk_deferred_cas_poll(w);
+		sleep_us(not_polling ? w->thread.period_us : w->thread.idle_us);
 		uint32_t ticks = atomic_load_explicit(&w->progress_calls, memory_order_relaxed);
 
 		not_polling = ticks == seen;
@@ -179,10 +172,6 @@ static void *rma_proxy_main(void *arg)
 
 	while (!atomic_load(&w->thread.stop) && !atomic_load(&w->lock.broken)) {
 		rma_proxy_sleep(w);
-		for (; hk_deferred_cas_active(&w->deferred_cas) && !atomic_load(&w->thread.stop) &&
-		       !atomic_load(&w->lock.broken);
-		     sleep_us(DEFERRED_CAS_US))
-			hk_deferred_cas_poll(w);
 		/* These polls may be all that keeps the application off its core. So they end
 		 * when it polls again; otherwise the poller would wake this thread for ever. */
 		for (unsigned idle = 0;
@@ -192,7 +181,6 @@ static void *rma_proxy_main(void *arg)
 		     idle++) {
 			if (rma_proxy_poll(w))
 				idle = 0;
-			hk_deferred_cas_poll(w);
 			sleep_us(RMA_PROXY_US);
 		}
 	}

@@ -14,8 +14,7 @@ static void on_lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, cons
 	snprintf(s->text, sizeof(s->text), "%s", text);
 }
 
-static void open_it(struct scene *s, bool crc, unsigned rx_backlog,
-		    const struct hk_defer_cas *defer_cas)
+static void open_it(struct scene *s, bool crc, unsigned rx_backlog)
 {
 	struct hk_worker_config cfg;
 	struct hk_peer_addr addr = {
@@ -36,8 +35,6 @@ static void open_it(struct scene *s, bool crc, unsigned rx_backlog,
 	cfg.tx_buffers = BUFFERS;
 	if (rx_backlog)
 		cfg.rx_backlog = rx_backlog;
-	if (defer_cas)
-		cfg.defer_cas = *defer_cas;
 	cfg.frame_max = 2048;
 	cfg.lost = on_lost;
 	cfg.lost_arg = s;
@@ -49,17 +46,12 @@ static void open_it(struct scene *s, bool crc, unsigned rx_backlog,
 
 void scene_open(struct scene *s, bool crc)
 {
-	open_it(s, crc, 0, NULL);
+	open_it(s, crc, 0);
 }
 
 void scene_open_rx_backlog(struct scene *s, unsigned rx_backlog)
 {
-	open_it(s, false, rx_backlog, NULL);
-}
-
-void scene_open_defer_cas(struct scene *s, const struct hk_defer_cas *defer_cas)
-{
-	open_it(s, false, 0, defer_cas);
+	open_it(s, false, rx_backlog);
 }
 
 void scene_share(struct scene *s)

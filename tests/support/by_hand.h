@@ -44,9 +44,6 @@ void scene_open(struct scene *s, bool crc);
 /* The same without CRC, and an rx backlog of @rx_backlog frames (0: the default). */
 void scene_open_rx_backlog(struct scene *s, unsigned rx_backlog);
 
-/* The same without CRC, and a compare-and-swap is deferred as @defer_cas says. */
-void scene_open_defer_cas(struct scene *s, const struct hk_defer_cas *defer_cas);
-
 /* Lets the poller drive the worker, too. */
 void scene_share(struct scene *s);
 

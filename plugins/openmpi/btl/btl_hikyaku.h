@@ -24,7 +24,6 @@
  *   onesided.c    put and atomic operations
  *   rpc.c         procedures that ranks call of each other, for osc/
  *   same_node.c        the same between ranks of one node (same_node.h)
- *   relock.c      a lock for which osc/rdma would wait forever
  *
  * The interface is that of opal/mca/btl/btl.h of Open MPI 4.1 and 5.0 (openmpi/version.h), which
  * documents everything that this file does not.
@@ -70,10 +69,6 @@ struct mca_btl_base_endpoint_t {
 	opal_list_t pending; /* sent descriptors with a pending completion: see send.c */
 	bool has_pending;    /* in the module's list of endpoints with pending completions */
 	hk_endpoint *next_pending;
-	struct {
-		uint64_t at; /* address at the peer of a lock that this rank holds; 0: none */
-		bool looked; /* this rank has read the state of that lock */
-	} relock;            /* see relock.c */
 };
 OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
 
@@ -343,11 +338,6 @@ int hk_btl_get_same_node(hk_endpoint *ep, void *to, uint64_t from,
 			 struct mca_btl_base_registration_handle_t *local,
 			 struct mca_btl_base_registration_handle_t *remote, size_t size,
 			 mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
-
-/* ---- relock.c */
-void hk_btl_relock_got(hk_endpoint *ep, uint64_t at, size_t size);
-uint64_t hk_btl_relock_seen(hk_endpoint *ep, uint64_t at, const struct hk_wire_atomic *w,
-			    uint64_t old);
 
 /* ---- recv.c */
 void hk_btl_recv_init(struct hk_worker *f);

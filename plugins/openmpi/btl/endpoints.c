@@ -19,8 +19,6 @@ static void endpoint_construct(hk_endpoint *ep)
 	OBJ_CONSTRUCT(&ep->pending, opal_list_t);
 	ep->has_pending = false;
 	ep->same_node = ep->self = false;
-	ep->relock.at = 0;
-	ep->relock.looked = false;
 }
 
 static void endpoint_destruct(hk_endpoint *ep)

@@ -170,18 +170,6 @@ static void path_down(void *arg, hk_peer peer, unsigned port, const char *text)
 		hk_btl_error("%s", text);
 }
 
-/* A compare-and-swap that misses repeatedly is deferred because of osc/rdma. Its locks are words
- * that a rank takes by compare-and-swap, in a loop. Its MPI_Win_unlock makes progress before it
- * releases the lock. Consider a rank that locks its own window again and again until a peer has
- * written something. It polls only while it has the lock, so each attempt of the peer is carried
- * out at such a time. Without deferring, the peer never gets the lock. */
-static const struct hk_defer_cas defer_cas = {
-	.misses = 16,             /* each a round trip */
-	.watch_misses_max = 1024, /* watching keeps nobody waiting */
-	.defer_misses_max = 1u << 20,
-	.time = 10 * HK_MSEC, /* some turns of the scheduler */
-};
-
 static void configure(struct hk_worker_config *cfg)
 {
 	hk_worker_config_default(cfg);
@@ -192,7 +180,6 @@ static void configure(struct hk_worker_config *cfg)
 	cfg->frame_max = PARAMS->frame_max;
 	cfg->wakeup_after = PARAMS->wakeup_after_us * HK_USEC;
 	cfg->stripe_min = PARAMS->stripe_min;
-	cfg->defer_cas = defer_cas;
 	cfg->lost = hk_btl_lost;
 	cfg->path_down = path_down;
 	cfg->stranger = hk_btl_stranger;

@@ -22,7 +22,6 @@ typedef struct hk_onesided {
 	struct hk_op put;         /* … this */
 	struct hk_same_node_op node_op;
 	hk_endpoint *ep;
-	uint64_t at; /* of an atomic operation: the address there */
 	void *local; /* where the result goes, or the source of a put */
 	struct mca_btl_base_registration_handle_t *handle;
 	mca_btl_base_rdma_completion_fn_t done;
@@ -65,8 +64,6 @@ static void on_done(void *arg, int status)
 		return;
 	hk_onesided end = *o;
 
-	if (end.atom.request.size)
-		end.atom.old = hk_btl_relock_seen(end.ep, end.at, &end.atom.request, end.atom.old);
 	memcpy(end.local, &end.atom.old, end.results); /* little-endian hosts */
 	opal_free_list_return(&hk_btl.onesided, &o->super);
 	/* the disconnect of a lost peer, reported after this, ends the job: no second error from
@@ -112,7 +109,6 @@ static void same_node_done(void *arg, int status)
 {
 	hk_onesided *o = arg;
 
-	o->atom.request = o->node_op.request;
 	o->atom.old = o->node_op.old;
 	on_done(o, status);
 }
@@ -261,7 +257,6 @@ static int atomic(hk_endpoint *ep, void *local, uint64_t at,
 
 	if (HK_UNLIKELY(!o))
 		return OPAL_ERR_OUT_OF_RESOURCE;
-	o->at = at;
 	o->results = local ? w->size : 0;
 	w->region = remote->region;
 	w->offset = at - remote->base;

@@ -122,7 +122,6 @@ int hk_btl_get(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *to, uin
 		done(&hk_btl.super, ep, to, local, context, data, OPAL_SUCCESS);
 		return OPAL_SUCCESS;
 	}
-	hk_btl_relock_got(ep, from, size);
 	if (ep->same_node)
 		return hk_btl_get_same_node(ep, to, from, local, remote, size, done, context, data);
 	hk_get *get = (hk_get *)opal_free_list_get(&hk_btl.gets);

@@ -396,48 +396,6 @@ TEST(served_without_the_application)
 	once("", served_without_progress);
 }
 
-/* B takes its own lock again and again, and polls only while it has it. Its progress thread
- * polls in between. */
-static void owner_takes_its_lock_again(void)
-{
-	static _Atomic uint64_t lock;
-	struct hk_worker *w = end[B].w;
-	hk_region r = hk_worker_region_add(w, &lock, sizeof(lock), HK_REGION_READ | HK_REGION_WRITE,
-					   end[B].peer);
-	const struct hk_wire_atomic req = {
-		.op = HK_ATOMIC_CAS, .size = 8, .region = r, .operand = 1};
-	struct asked a = {.op.old = 1, .status = 1};
-	uint64_t none;
-
-	atomic_store(&lock, 0);
-	CHECK_OK(hk_worker_progress_thread_start(w, 1000, 200, ERR));
-	for (unsigned rounds = 0; atomic_compare_exchange_strong(&lock, &(uint64_t){0}, 2);
-	     rounds++) {
-		if (a.status)
-			start(&a, A, &req, NULL);
-		progress();
-		none = atomic_exchange(&lock, 0);
-		CHECK_EQ(none, 2);
-		for (volatile unsigned gap = 0; gap < 100; gap++)
-			;
-		CHECK_MSG(rounds < ROUNDS / 2, "the owner always came first");
-	}
-	CHECK_EQ(ended(&a), 1);
-	CHECK_EQ(a.op.old, 0);
-	CHECK_EQ(lock, 1);
-	hk_worker_region_del(w, r);
-}
-
-TEST(lock_that_its_owner_takes_again)
-{
-	defer_cas = (struct hk_defer_cas){.misses = 16,
-					  .watch_misses_max = 1024,
-					  .defer_misses_max = 1u << 20,
-					  .time = 10 * HK_MSEC};
-	each_way(owner_takes_its_lock_again);
-	defer_cas = (struct hk_defer_cas){0};
-}
-
 TEST(fence_follows_a_put)
 {
 	each_way(puts_and_fences);
