@@ -129,7 +129,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 	d->is_auto = info->domain_attr && info->domain_attr->data_progress == FI_PROGRESS_AUTO;
 	d->safe = d->is_auto || !info->domain_attr ||
 		  info->domain_attr->threading != FI_THREAD_DOMAIN;
-	d->basic = info->domain_attr && info->domain_attr->mr_mode == FI_MR_BASIC;
+	d->basic = info->domain_attr && info->domain_attr->mr_mode == HK_FI_MR_BASIC;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->auto_end, NULL);
 	rc = hk_fi_worker_open(d, &err);

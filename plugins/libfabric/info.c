@@ -115,7 +115,7 @@ int hk_fi_check(const struct fi_info *h)
 
 static void fill_domain(struct fi_domain_attr *d, const struct fi_domain_attr *h, uint32_t version)
 {
-	int asked = h ? h->mr_mode : FI_MR_UNSPEC;
+	int asked = h ? h->mr_mode : HK_FI_MR_UNSPEC;
 
 	d->threading = h && h->threading ? h->threading : FI_THREAD_SAFE;
 	d->control_progress = h && h->control_progress ? h->control_progress : FI_PROGRESS_MANUAL;
@@ -123,10 +123,10 @@ static void fill_domain(struct fi_domain_attr *d, const struct fi_domain_attr *h
 	d->resource_mgmt = FI_RM_ENABLED;
 	d->av_type = h && h->av_type ? h->av_type : FI_AV_TABLE;
 	/* these two are orders, and the bits of later programs are offers: we need none of them */
-	if (asked == FI_MR_BASIC || asked == FI_MR_SCALABLE)
+	if (asked == HK_FI_MR_BASIC || asked == HK_FI_MR_SCALABLE)
 		d->mr_mode = asked;
 	else
-		d->mr_mode = version < VERSION_1_5 ? FI_MR_SCALABLE : 0;
+		d->mr_mode = version < VERSION_1_5 ? HK_FI_MR_SCALABLE : 0;
 	d->mr_key_size = 8;
 	d->cq_data_size = 8;
 	d->cq_cnt = 1024;

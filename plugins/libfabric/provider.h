@@ -22,6 +22,7 @@
 #include "base/common.h"
 #include "hikyaku/error.h"
 #include "hikyaku/rma.h"
+#include "libfabric/compat.h"
 #include "libfabric/iov.h"
 #include "libfabric/keys.h"
 #include "libfabric/match.h"
@@ -36,10 +37,6 @@
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
-
-#ifndef container_of /* libfabric 1's own headers have it */
-#define container_of(ptr, type, field) ((type *)((char *)(ptr)-offsetof(type, field)))
-#endif
 
 #define HK_FI_ENDPOINTS  64   /* of a domain */
 #define HK_FI_REGIONS    4096 /* of a domain, and one for each long message under way */

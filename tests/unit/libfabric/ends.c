@@ -94,11 +94,11 @@ struct region end_region(struct end *e, void *at, size_t len, uint64_t access)
 	struct region r = {.key = next++};
 
 	FI_OK(fi_mr_reg(e->domain, at, len, access, 0, r.key, 0, &r.mr, NULL));
-	if (is == FI_MR_BASIC)
+	if (is == HK_FI_MR_BASIC)
 		r.key = fi_mr_key(r.mr);
 	else
 		CHECK_EQ(fi_mr_key(r.mr), r.key);
-	r.base = is == FI_MR_BASIC ? (uintptr_t)at : 0;
+	r.base = is == HK_FI_MR_BASIC ? (uintptr_t)at : 0;
 	return r;
 }
 

@@ -6,6 +6,7 @@
 #ifndef HK_TEST_ENDS_H
 #define HK_TEST_ENDS_H
 
+#include "libfabric/compat.h"
 #include "tests/support/hk_test.h"
 
 #include <rdma/fabric.h>

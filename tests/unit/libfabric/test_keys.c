@@ -64,11 +64,11 @@ TEST(only_an_order_is_obeyed)
 	CHECK_EQ(answer(FI_VERSION(1, 17), 0), 0);
 	CHECK_EQ(answer(FI_VERSION(1, 17), FI_MR_LOCAL | FI_MR_ENDPOINT | FI_MR_PROV_KEY), 0);
 	CHECK_EQ(answer(FI_VERSION(1, 5), FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED), 0);
-	CHECK_EQ(answer(FI_VERSION(1, 17), FI_MR_SCALABLE), FI_MR_SCALABLE);
-	CHECK_EQ(answer(FI_VERSION(1, 17), FI_MR_BASIC), FI_MR_BASIC);
-	CHECK_EQ(answer(FI_VERSION(1, 4), FI_MR_BASIC), FI_MR_BASIC);
-	CHECK_EQ(answer(FI_VERSION(1, 4), FI_MR_SCALABLE), FI_MR_SCALABLE);
-	CHECK_EQ(answer(FI_VERSION(1, 4), FI_MR_UNSPEC), FI_MR_SCALABLE);
+	CHECK_EQ(answer(FI_VERSION(1, 17), HK_FI_MR_SCALABLE), HK_FI_MR_SCALABLE);
+	CHECK_EQ(answer(FI_VERSION(1, 17), HK_FI_MR_BASIC), HK_FI_MR_BASIC);
+	CHECK_EQ(answer(FI_VERSION(1, 4), HK_FI_MR_BASIC), HK_FI_MR_BASIC);
+	CHECK_EQ(answer(FI_VERSION(1, 4), HK_FI_MR_SCALABLE), HK_FI_MR_SCALABLE);
+	CHECK_EQ(answer(FI_VERSION(1, 4), HK_FI_MR_UNSPEC), HK_FI_MR_SCALABLE);
 }
 
 TEST(a_key_is_used_once)
@@ -192,7 +192,7 @@ TEST(addresses)
 	struct fid_mr *mr, *second_mr;
 	uint64_t at = (uintptr_t)first, key;
 
-	open_ends(&e, FI_MR_BASIC);
+	open_ends(&e, HK_FI_MR_BASIC);
 	mr = reg(&e.b, first, 16, KEY);
 	second_mr = reg(&e.b, second, 16, KEY); /* it is ignored */
 	key = fi_mr_key(mr);
