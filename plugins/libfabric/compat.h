@@ -13,6 +13,10 @@
 #define container_of(ptr, type, field) ((type *)((char *)(ptr)-offsetof(type, field)))
 #endif
 
+#ifndef FI_PROV_SPECIFIC /* an address format and a protocol of our own */
+#define FI_PROV_SPECIFIC (1u << 31)
+#endif
+
 /* Values of mr_mode: FI_MR_UNSPEC, FI_MR_BASIC, FI_MR_SCALABLE. */
 enum {
 	HK_FI_MR_UNSPEC = 0,
