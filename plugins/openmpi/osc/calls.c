@@ -57,6 +57,7 @@ struct hk_osc_call *hk_osc_call_new(struct hk_osc_module *m, int target, size_t 
 	c->m = m;
 	c->target = target;
 	c->request = request;
+	c->wanted = HK_OSC_FREE;
 	c->size = size;
 	c->room = room;
 	c->locals = 0;
@@ -91,8 +92,11 @@ static void done(void *arg, int status)
 	struct hk_osc_request *request = c->request;
 	int target = c->target;
 
+	if (c->wanted)
+		m->peer[target].lock = status == 0 ? HK_OSC_HELD : c->wanted;
 	if (status == 0)
-		status = store_result(c, c->super.result);
+		status = c->super.old == HK_OSC_REFUSED ? -EACCES
+							: store_result(c, c->super.result);
 	call_free(c);
 	hk_osc_ended(m, target, request, status); /* the window may be freed now */
 }
@@ -115,6 +119,7 @@ static void call_here(struct hk_osc_call *c, const struct hk_wire_atomic *ask)
 	enum hk_rpc_end end = hk_osc_serve(t, &caller, false, args, c->bytes, &tell);
 
 	free(args);
+	c->super.old = 0;
 	c->super.result = caller.call.len;
 	if (end == HK_RPC_LATER) /* of a lock */
 		while (!hk_osc_waiting(t->segment.state)[m->rank].granted)
@@ -131,10 +136,39 @@ static bool is_here(const struct hk_osc_peer *p, enum hk_osc_kind kind)
 	       (!p->ep || (kind <= HK_OSC_CAS ? p->here->base != NULL : kind != HK_OSC_GRANT));
 }
 
+/* Does this rank want a lock of @p that nobody has asked for? Then @c, its caller's, asks. */
+static bool asks(struct hk_osc_peer *p, struct hk_osc_call *c)
+{
+	uint8_t is = p->lock;
+
+	if (is != HK_OSC_WANTS_SHARED && is != HK_OSC_WANTS_EXCLUSIVE)
+		return false;
+	if (!atomic_compare_exchange_strong(&p->lock, &is, HK_OSC_ASKED))
+		return false; /* another thread's call does */
+	c->wanted = is;
+	return true;
+}
+
+/* Has the call @c for data ask for the lock, or waits until this rank has it. Returns what @c
+ * asks for. */
+static enum hk_osc_lock_kind ask_or_wait(struct hk_osc_peer *p, struct hk_osc_call *c)
+{
+	while (p->lock != HK_OSC_HELD && p->lock != HK_OSC_FREE) {
+		if (asks(p, c))
+			return c->wanted == HK_OSC_WANTS_EXCLUSIVE ? HK_OSC_EXCLUSIVE
+								   : HK_OSC_SHARED;
+		opal_progress();
+	}
+	return HK_OSC_NO_LOCK;
+}
+
 int hk_osc_call_send(struct hk_osc_call *c, uint64_t operand, size_t len)
 {
 	struct hk_osc_module *m = c->m;
-	const struct hk_osc_peer *peer = &m->peer[c->target];
+	struct hk_osc_peer *peer = &m->peer[c->target];
+
+	if (hk_osc_kind_of(operand) <= HK_OSC_NOTHING)
+		operand |= hk_osc_with_lock(ask_or_wait(peer, c));
 	const struct hk_wire_atomic ask = {
 		.op = HK_ATOMIC_RPC,
 		.region = peer->procedure,
@@ -144,7 +178,7 @@ int hk_osc_call_send(struct hk_osc_call *c, uint64_t operand, size_t len)
 	};
 
 	hk_osc_begins(m, c->target, c->request);
-	if (is_here(peer, operand & 0xff)) {
+	if (is_here(peer, hk_osc_kind_of(operand))) {
 		call_here(c, &ask);
 		return OMPI_SUCCESS;
 	}
@@ -164,12 +198,19 @@ int hk_osc_tell(struct hk_osc_module *m, int target, enum hk_osc_kind kind)
 			    : OMPI_ERR_OUT_OF_RESOURCE;
 }
 
-int hk_osc_lock_take(struct hk_osc_module *m, int target, bool exclusive)
+int hk_osc_lock_hold(struct hk_osc_module *m, int target)
 {
-	/* a rank that takes its own lock in a loop must let the requests of others arrive */
-	if (m->peer[target].here)
-		opal_progress();
-	int rc = hk_osc_tell(m, target, exclusive ? HK_OSC_LOCK_EXCLUSIVE : HK_OSC_LOCK_SHARED);
+	struct hk_osc_peer *p = &m->peer[target];
+	int rc = OMPI_SUCCESS;
 
-	return rc == OMPI_SUCCESS ? hk_osc_wait(m, target) : rc;
+	if (HK_LIKELY(p->lock == HK_OSC_HELD || p->lock == HK_OSC_FREE))
+		return OMPI_SUCCESS;
+	/* a rank that takes its own lock in a loop must let the requests of others arrive */
+	if (p->here)
+		opal_progress();
+	if (p->lock != HK_OSC_ASKED)
+		rc = hk_osc_tell(m, target, HK_OSC_NOTHING);
+	while (rc == OMPI_SUCCESS && p->lock == HK_OSC_ASKED)
+		opal_progress();
+	return rc == OMPI_SUCCESS && p->lock != HK_OSC_HELD ? OMPI_ERR_RMA_SYNC : rc;
 }

@@ -12,29 +12,12 @@
 
 static bool is_locked(const struct hk_osc_peer *p)
 {
-	return p->access == HK_OSC_LOCKED || p->access == HK_OSC_ASSERTED;
-}
-
-/* The first access to @target since lock_all. Another thread may be here, too. */
-static int lock_one_of_all(struct hk_osc_module *m, int target)
-{
-	struct hk_osc_peer *p = &m->peer[target];
-	uint8_t was = HK_OSC_NONE;
-
-	if (!atomic_compare_exchange_strong(&p->access, &was, HK_OSC_LOCKING)) {
-		while (p->access == HK_OSC_LOCKING)
-			opal_progress();
-		return OMPI_SUCCESS;
-	}
-	int rc = hk_osc_lock_take(m, target, false);
-
-	p->access = rc == OMPI_SUCCESS ? HK_OSC_LOCK_ALL : HK_OSC_NONE;
-	return rc;
+	return p->access == HK_OSC_LOCKED;
 }
 
 int hk_osc_access(struct hk_osc_module *m, int target)
 {
-	struct hk_osc_peer *p = &m->peer[target];
+	const struct hk_osc_peer *p = &m->peer[target];
 
 	switch (m->access) {
 	case HK_OSC_FENCE:
@@ -42,9 +25,8 @@ int hk_osc_access(struct hk_osc_module *m, int target)
 	case HK_OSC_START:
 		return p->access == HK_OSC_START ? OMPI_SUCCESS : OMPI_ERR_RMA_SYNC;
 	case HK_OSC_LOCK_ALL:
-		if (HK_LIKELY(p->access == HK_OSC_LOCK_ALL))
-			return OMPI_SUCCESS;
-		return lock_one_of_all(m, target);
+		/* the lock of a rank is taken at the first access: a program rarely accesses all */
+		return p->here ? hk_osc_lock_hold(m, target) : OMPI_SUCCESS;
 	default:
 		return is_locked(p) ? OMPI_SUCCESS : OMPI_ERR_RMA_SYNC;
 	}
@@ -66,44 +48,59 @@ int hk_osc_lock(int type, int target, int assert, struct ompi_win_t *win)
 {
 	struct hk_osc_module *m = hk_osc_of(win);
 	struct hk_osc_peer *p = &m->peer[target];
-	bool asserted = assert &MPI_MODE_NOCHECK;
 
 	if (m->access == HK_OSC_START || m->access == HK_OSC_LOCK_ALL || is_locked(p))
 		return OMPI_ERR_RMA_SYNC;
 	m->access = HK_OSC_NONE;
-	p->access = asserted ? HK_OSC_ASSERTED : HK_OSC_LOCKED;
-	return asserted ? OMPI_SUCCESS : hk_osc_lock_take(m, target, type == MPI_LOCK_EXCLUSIVE);
+	p->access = HK_OSC_LOCKED;
+	if (assert & MPI_MODE_NOCHECK)
+		return OMPI_SUCCESS;
+	p->lock = type == MPI_LOCK_EXCLUSIVE ? HK_OSC_WANTS_EXCLUSIVE : HK_OSC_WANTS_SHARED;
+	return p->here ? hk_osc_lock_hold(m, target) : OMPI_SUCCESS;
+}
+
+/* Gives the lock back. A call that asks for it may be in flight: this one follows it. */
+static int give_back(struct hk_osc_module *m, int target)
+{
+	struct hk_osc_peer *p = &m->peer[target];
+	uint8_t was = p->lock;
+
+	if (was != HK_OSC_ASKED && was != HK_OSC_HELD) {
+		p->lock = HK_OSC_FREE; /* nobody has asked for it */
+		return OMPI_SUCCESS;
+	}
+	settle(m, target);
+	return hk_osc_tell(m, target, HK_OSC_UNLOCK);
 }
 
 int hk_osc_unlock(int target, struct ompi_win_t *win)
 {
 	struct hk_osc_module *m = hk_osc_of(win);
 	struct hk_osc_peer *p = &m->peer[target];
-	int rc = OMPI_SUCCESS;
 
 	if (!is_locked(p))
 		return OMPI_ERR_RMA_SYNC;
-	if (p->access == HK_OSC_LOCKED) {
-		settle(m, target);
-		rc = hk_osc_tell(m, target, HK_OSC_UNLOCK);
-	}
-	p->access = HK_OSC_NONE;
+	int rc = give_back(m, target);
 	/* replies tell that everything is in the target's memory */
-	return rc == OMPI_SUCCESS ? hk_osc_wait(m, target) : rc;
+	int waited = hk_osc_wait(m, target);
+
+	p->access = HK_OSC_NONE;
+	p->lock = HK_OSC_FREE;
+	return rc == OMPI_SUCCESS ? waited : rc;
 }
 
-/* The lock of a rank is taken at the first access: a program rarely accesses all. */
 int hk_osc_lock_all(int assert, struct ompi_win_t *win)
 {
 	struct hk_osc_module *m = hk_osc_of(win);
 
-	(void)assert;
 	if (m->access == HK_OSC_START || m->access == HK_OSC_LOCK_ALL)
 		return OMPI_ERR_RMA_SYNC;
 	for (int i = 0; i < m->size; i++)
 		if (is_locked(&m->peer[i]))
 			return OMPI_ERR_RMA_SYNC;
 	m->access = HK_OSC_LOCK_ALL;
+	for (int i = 0; i < m->size && !(assert &MPI_MODE_NOCHECK); i++)
+		m->peer[i].lock = HK_OSC_WANTS_SHARED;
 	return OMPI_SUCCESS;
 }
 
@@ -115,17 +112,15 @@ int hk_osc_unlock_all(struct ompi_win_t *win)
 	if (m->access != HK_OSC_LOCK_ALL)
 		return OMPI_ERR_RMA_SYNC;
 	for (int i = 0; i < m->size; i++) {
-		if (m->peer[i].access != HK_OSC_LOCK_ALL)
-			continue;
-		settle(m, i);
-		m->peer[i].access = HK_OSC_NONE;
-		int one = hk_osc_tell(m, i, HK_OSC_UNLOCK);
+		int one = give_back(m, i);
 
 		rc = rc == OMPI_SUCCESS ? one : rc;
 	}
-	m->access = HK_OSC_NONE;
 	int waited = hk_osc_wait(m, -1);
 
+	for (int i = 0; i < m->size; i++)
+		m->peer[i].lock = HK_OSC_FREE;
+	m->access = HK_OSC_NONE;
 	return rc == OMPI_SUCCESS ? waited : rc;
 }
 

@@ -46,10 +46,17 @@ enum hk_osc_access {
 	HK_OSC_NONE,
 	HK_OSC_FENCE,    /* w: between two fences */
 	HK_OSC_START,    /* w: from start to complete; r: it belongs to the group */
-	HK_OSC_LOCK_ALL, /* w: all ranks are locked; r: this one is */
-	HK_OSC_LOCKING,  /* r: a thread takes the lock that lock_all promised */
-	HK_OSC_LOCKED,   /* r: by lock */
-	HK_OSC_ASSERTED, /* r: by lock with MPI_MODE_NOCHECK, which takes none */
+	HK_OSC_LOCK_ALL, /* w: from lock_all to unlock_all */
+	HK_OSC_LOCKED,   /* r: from lock to unlock */
+};
+
+/* Another rank's lock. The first call for data asks for it. So an epoch takes one round trip. */
+enum hk_osc_lock_state {
+	HK_OSC_FREE, /* also with MPI_MODE_NOCHECK */
+	HK_OSC_WANTS_SHARED,
+	HK_OSC_WANTS_EXCLUSIVE,
+	HK_OSC_ASKED, /* a call in flight asks for it */
+	HK_OSC_HELD,
 };
 
 /* Another rank's memory, as this rank knows it. */
@@ -63,7 +70,8 @@ struct hk_osc_peer {
 	uint64_t base;                              /* address there */
 	_Atomic uint32_t in_flight;                 /* operations */
 	_Atomic uint32_t gets;                      /* of these, that read by the BTL's get */
-	_Atomic uint8_t access;                     /* enum hk_osc_access */
+	uint8_t access;                             /* enum hk_osc_access */
+	_Atomic uint8_t lock;                       /* enum hk_osc_lock_state */
 };
 
 struct hk_osc_module {
@@ -125,8 +133,9 @@ struct hk_osc_call {
 	struct hk_osc_module *m;
 	int target;
 	struct hk_osc_request *request; /* that waits for it, or NULL */
-	size_t size;                    /* of all of this */
-	size_t room;                    /* bytes for arguments or result */
+	uint8_t wanted; /* the state of the lock before it; HK_OSC_FREE: it does not ask */
+	size_t size;    /* of all of this */
+	size_t room;    /* bytes for arguments or result */
 	unsigned locals;
 	struct hk_osc_local local[HK_OSC_RUNS_MAX]; /* where the result goes */
 	char bytes[] __attribute__((aligned(16)));
@@ -147,15 +156,15 @@ int hk_osc_tell(struct hk_osc_module *m, int target, enum hk_osc_kind kind);
 void hk_osc_begins(struct hk_osc_module *m, int target, struct hk_osc_request *request);
 void hk_osc_ended(struct hk_osc_module *m, int target, struct hk_osc_request *request, int status);
 
-/* Takes the lock of @target: returns when it is granted. */
-int hk_osc_lock_take(struct hk_osc_module *m, int target, bool exclusive);
+/* Returns when this rank holds the lock of @target that it wants, or is asking for, if any. */
+int hk_osc_lock_hold(struct hk_osc_module *m, int target);
 
 /* Waits for operations to @target, or to all ranks with -1. Returns their first error. */
 int hk_osc_wait(struct hk_osc_module *m, int target);
 
 /* ---- epochs.c */
 
-/* May this rank access @target's memory now? Takes a lock that lock_all promised. */
+/* May this rank access @target's memory now? Takes a lock that needs no call. */
 int hk_osc_access(struct hk_osc_module *m, int target);
 
 int hk_osc_fence(int assert, struct ompi_win_t *win);

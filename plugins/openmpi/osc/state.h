@@ -11,16 +11,15 @@
 #ifndef HK_OSC_STATE_H
 #define HK_OSC_STATE_H
 
-#include "openmpi/btl/rpc.h"
 #include "openmpi/osc/locks.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A rank that waits for the lock: one of this node looks at `granted`, another one has called. */
+/* A rank and the lock. If it waits, one of this node looks at `granted`, and another one has called
+ * the owner, which kept the call. */
 struct hk_osc_waiting {
-	struct hk_btl_caller caller; /* with `called`; for the owner's process alone */
-	bool called;
+	bool holds, called;
 	_Atomic bool granted;
 };
 

@@ -14,6 +14,8 @@
 #include "openmpi/osc/protocol.h"
 #include "openmpi/osc/state.h"
 
+struct hk_osc_kept;
+
 /* Memory that a dynamic window has. */
 struct hk_osc_attached {
 	struct hk_osc_attached *next;
@@ -29,8 +31,11 @@ struct hk_osc_target {
 	size_t size;
 	bool dynamic;
 	char *operands; /* aligned copy of a call's elements */
+	uint32_t ranks; /* of the window's group */
 	/* of the owner */
+	bool has_procedure;
 	struct hk_btl_procedure procedure;
+	struct hk_osc_kept **kept; /* by rank: its call that waits for the lock, or NULL */
 	struct hk_osc_attached *attached;
 };
 

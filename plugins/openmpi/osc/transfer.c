@@ -66,8 +66,11 @@ static int long_run(struct transfer *t, char *local, uint64_t offset, size_t len
 {
 	struct hk_osc_peer *p = &t->m->peer[t->target];
 	struct mca_btl_base_module_t *btl = t->m->rpc->btl;
+	int rc = hk_osc_lock_hold(t->m, t->target);
+
+	if (rc != OMPI_SUCCESS)
+		return rc;
 	struct long_run *l = malloc(sizeof(*l));
-	int rc;
 
 	if (!l)
 		return OMPI_ERR_OUT_OF_RESOURCE;

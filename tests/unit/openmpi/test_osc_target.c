@@ -25,6 +25,8 @@ static char memory[GUARD + WINDOW + GUARD] __attribute__((aligned(64)));
 static char args[CALL_MAX + GUARD], result[CALL_MAX + GUARD];
 static struct hk_osc_target target;
 static unsigned replies;
+static struct hk_wire_atomic replied; /* the last reply … */
+static char replied_bytes[CALL_MAX];  /* … and its bytes */
 
 static size_t max(void)
 {
@@ -44,7 +46,10 @@ static void del(struct hk_btl_procedure *p)
 
 static int reply(const struct hk_btl_caller *caller, const void *bytes)
 {
-	CHECK(bytes == NULL && caller->call.len == 0);
+	CHECK_CMP(caller->call.len, <=, CALL_MAX);
+	replied = caller->call;
+	if (replied.len)
+		memcpy(replied_bytes, bytes, replied.len);
 	replies++;
 	return 0;
 }
@@ -87,6 +92,11 @@ static enum hk_rpc_end tell_by(uint64_t rank, enum hk_osc_kind kind)
 static enum hk_rpc_end tell(enum hk_osc_kind kind)
 {
 	return tell_by(1, kind);
+}
+
+static enum hk_rpc_end lock_by(uint64_t rank, enum hk_osc_lock_kind lock)
+{
+	return ask(rank, hk_osc_ask(HK_OSC_NOTHING, 0, 0, 0) | hk_osc_with_lock(lock), 0, NULL);
 }
 
 static size_t put_run(size_t at, uint64_t offset, uint64_t count)
@@ -183,6 +193,7 @@ static void random_call(void)
 	unsigned op = (unsigned)hk_rng_range(&hk_test_rng, 0, 20);
 	unsigned type = (unsigned)hk_rng_range(&hk_test_rng, 0, 90);
 	unsigned runs = (unsigned)hk_rng_range(&hk_test_rng, 0, 4);
+	unsigned lock = (unsigned)HK_MAX(hk_rng_range(&hk_test_rng, 0, 6), 3) - 3;
 	uint32_t len = (uint32_t)hk_rng_range(&hk_test_rng, 0, 200), back = 0;
 	size_t at = 0;
 
@@ -192,7 +203,8 @@ static void random_call(void)
 		len = (uint32_t)at + 8 * runs * (kind == HK_OSC_CAS ? 2 : 1);
 	memset(result, 'r', sizeof(result));
 	enum hk_rpc_end end = ask(hk_rng_range(&hk_test_rng, 0, RANKS),
-				  hk_osc_ask(kind, op, type, runs), len, &back);
+				  hk_osc_ask(kind, op, type, runs) | hk_osc_with_lock(lock), len,
+				  &back);
 
 	if (end == HK_RPC_DONE)
 		CHECK_CMP(back, <=, CALL_MAX);
@@ -208,10 +220,10 @@ TEST(nothing_outside_of_the_window_is_touched)
 	up(false);
 	for (unsigned i = 0; i < 300000; i++) {
 		random_call();
-		while (target.segment.state->lock.readers ||
-		       target.segment.state->lock.writer) /* so that few wait */
-			CHECK_EQ(tell(HK_OSC_UNLOCK), HK_RPC_DONE);
+		if (hk_rng_range(&hk_test_rng, 0, 3) == 0) /* so that not all wait */
+			(void)tell_by(hk_rng_range(&hk_test_rng, 0, RANKS - 1), HK_OSC_UNLOCK);
 	}
+	CHECK_CMP(replies, >, 1000);
 	down();
 }
 
@@ -244,31 +256,127 @@ TEST(what_is_wrong_is_denied)
 TEST(a_lock_is_granted_later)
 {
 	up(false);
-	CHECK_EQ(tell_by(0, HK_OSC_LOCK_EXCLUSIVE), HK_RPC_DONE);
-	CHECK_EQ(tell_by(1, HK_OSC_LOCK_SHARED), HK_RPC_LATER);
-	CHECK_EQ(tell_by(1, HK_OSC_LOCK_SHARED), HK_RPC_DENIED); /* it waits already */
-	CHECK_EQ(tell_by(2, HK_OSC_LOCK_SHARED), HK_RPC_LATER);
-	CHECK_EQ(tell_by(3, HK_OSC_LOCK_EXCLUSIVE), HK_RPC_LATER);
+	CHECK_EQ(lock_by(0, HK_OSC_EXCLUSIVE), HK_RPC_DONE);
+	CHECK_EQ(lock_by(0, HK_OSC_EXCLUSIVE), HK_RPC_DENIED); /* it has it already */
+	CHECK_EQ(lock_by(1, HK_OSC_SHARED), HK_RPC_LATER);
+	CHECK_EQ(lock_by(1, HK_OSC_SHARED), HK_RPC_DENIED); /* it waits already */
+	CHECK_EQ(lock_by(2, HK_OSC_SHARED), HK_RPC_LATER);
+	CHECK_EQ(lock_by(3, HK_OSC_EXCLUSIVE), HK_RPC_LATER);
 	CHECK_EQ(tell_by(0, HK_OSC_UNLOCK), HK_RPC_DONE);
 	CHECK_EQ(replies, 2);
+	CHECK_EQ(tell_by(0, HK_OSC_UNLOCK), HK_RPC_DENIED); /* others have it */
 	CHECK_EQ(tell_by(1, HK_OSC_UNLOCK), HK_RPC_DONE);
 	CHECK_EQ(replies, 2);
 	CHECK_EQ(tell_by(2, HK_OSC_UNLOCK), HK_RPC_DONE);
 	CHECK_EQ(replies, 3);
-	CHECK_EQ(tell_by(1, HK_OSC_LOCK_SHARED), HK_RPC_LATER); /* ends with the window */
+	CHECK_EQ(lock_by(1, HK_OSC_SHARED), HK_RPC_LATER); /* ends with the window */
+	down();
+}
+
+/* Adds @value to the int64_t at the window's begin, under the exclusive lock. */
+static enum hk_rpc_end add_under_lock(uint64_t rank, int64_t value)
+{
+	size_t at = put_run(0, 0, 1);
+	uint64_t operand = hk_osc_ask(HK_OSC_GET_ACC, (unsigned)MPI_SUM->o_f_to_c_index,
+				      index_of(MPI_INT64_T), 1);
+
+	memcpy(args + at, &value, 8);
+	return ask(rank, operand | hk_osc_with_lock(HK_OSC_EXCLUSIVE), (uint32_t)at + 8, NULL);
+}
+
+static int64_t word_at(const char *at)
+{
+	int64_t word;
+
+	memcpy(&word, at, 8);
+	return word;
+}
+
+TEST(a_call_is_carried_out_when_it_has_the_lock)
+{
+	const char *word = memory + GUARD;
+
+	up(false);
+	memset(memory + GUARD, 0, 8);
+	CHECK_EQ(add_under_lock(0, 1), HK_RPC_DONE);
+	CHECK_EQ(word_at(word), 1);
+	CHECK_EQ(add_under_lock(1, 10), HK_RPC_LATER);
+	CHECK_EQ(add_under_lock(2, 100), HK_RPC_LATER);
+	CHECK_EQ(tell_by(1, HK_OSC_UNLOCK), HK_RPC_LATER);
+	CHECK_EQ(tell_by(1, HK_OSC_UNLOCK), HK_RPC_DENIED);
+	memset(args, 0xff, sizeof(args)); /* the owner has a copy */
+	CHECK_EQ(word_at(word), 1);
+	CHECK_EQ(tell_by(0, HK_OSC_UNLOCK), HK_RPC_DONE);
+	CHECK_EQ(replies, 3); /* to rank 1 two, and one to rank 2, which has the lock now */
+	CHECK_EQ(word_at(word), 111);
+	CHECK_EQ(replied.offset, 2);
+	CHECK_EQ(replied.operand, 0);
+	CHECK_EQ(replied.len, 8);
+	CHECK_EQ(word_at(replied_bytes), 11);
+	CHECK_EQ(lock_by(0, HK_OSC_SHARED), HK_RPC_LATER);
+	CHECK_EQ(tell_by(2, HK_OSC_UNLOCK), HK_RPC_DONE);
+	CHECK_EQ(replies, 4);
+	down();
+}
+
+TEST(a_call_that_is_denied_has_no_lock)
+{
+	size_t at = put_run(0, WINDOW, 1);
+
+	up(false);
+	CHECK_EQ(ask(1, hk_osc_ask(HK_OSC_GET, 0, 0, 1) | hk_osc_with_lock(HK_OSC_EXCLUSIVE),
+		     (uint32_t)at, NULL),
+		 HK_RPC_DENIED);
+	CHECK_EQ(
+		ask(1, hk_osc_ask(HK_OSC_POST, 0, 0, 0) | hk_osc_with_lock(HK_OSC_SHARED), 0, NULL),
+		HK_RPC_DENIED);
+	CHECK_EQ(ask(1, hk_osc_ask(HK_OSC_NOTHING, 0, 0, 0) | UINT64_C(3) << 48, 0, NULL),
+		 HK_RPC_DENIED);
+	CHECK_EQ(lock_by(2, HK_OSC_EXCLUSIVE), HK_RPC_DONE);
+	down();
+}
+
+TEST(memory_that_is_detached_before_the_grant_is_refused)
+{
+	char *a = memory + GUARD;
+
+	up(true);
+	CHECK_EQ(hk_osc_attach(&target, a, 16), OMPI_SUCCESS);
+	CHECK_EQ(lock_by(0, HK_OSC_EXCLUSIVE), HK_RPC_DONE);
+	size_t at = put_run(0, (uintptr_t)a, 8);
+
+	CHECK_EQ(ask(1, hk_osc_ask(HK_OSC_GET, 0, 0, 1) | hk_osc_with_lock(HK_OSC_SHARED),
+		     (uint32_t)at, NULL),
+		 HK_RPC_LATER);
+	CHECK_EQ(hk_osc_detach(&target, a), OMPI_SUCCESS);
+	CHECK_EQ(tell_by(0, HK_OSC_UNLOCK), HK_RPC_DONE);
+	CHECK_EQ(replied.operand, HK_OSC_REFUSED);
+	CHECK_EQ(replied.len, 0);
+	CHECK_EQ(tell_by(1, HK_OSC_UNLOCK), HK_RPC_DONE); /* it has the lock all the same */
 	down();
 }
 
 /* ---- ranks of the owner's node --------------------------------------------------------------- */
 
-static enum hk_rpc_end near(struct hk_osc_target *t, uint64_t rank, enum hk_osc_kind kind,
+static enum hk_rpc_end near(struct hk_osc_target *t, uint64_t rank, uint64_t operand,
 			    bool *must_tell)
 {
-	struct hk_btl_caller caller = {.call = {.op = HK_ATOMIC_RPC,
-						.offset = rank,
-						.operand = hk_osc_ask(kind, 0, 0, 0)}};
+	struct hk_btl_caller caller = {
+		.call = {.op = HK_ATOMIC_RPC, .offset = rank, .operand = operand}};
 
 	return hk_osc_serve(t, &caller, false, args, result, must_tell);
+}
+
+static enum hk_rpc_end near_lock(struct hk_osc_target *t, uint64_t rank, enum hk_osc_lock_kind lock,
+				 bool *must_tell)
+{
+	return near(t, rank, hk_osc_ask(HK_OSC_NOTHING, 0, 0, 0) | hk_osc_with_lock(lock),
+		    must_tell);
+}
+
+static enum hk_rpc_end near_unlock(struct hk_osc_target *t, uint64_t rank, bool *must_tell)
+{
+	return near(t, rank, hk_osc_ask(HK_OSC_UNLOCK, 0, 0, 0), must_tell);
 }
 
 /* Rank 1 is of the owner's node and maps its window; rank 2 calls; rank 0 is the owner. */
@@ -283,22 +391,52 @@ TEST(ranks_of_the_node_take_the_lock_by_themselves)
 	CHECK(hk_osc_target_map(&mapped, &rpc, target.segment.name, true, WINDOW, RANKS));
 	hk_osc_segment_unlink(&target.segment);
 	CHECK(mapped.base != target.base);
+	memset(target.base, 0, 8);
 	target.base[WINDOW - 1] = 'x';
 	CHECK_EQ(mapped.base[WINDOW - 1], 'x');
 	waiting = hk_osc_waiting(mapped.segment.state);
 
-	CHECK_EQ(near(&mapped, 1, HK_OSC_LOCK_EXCLUSIVE, &must_tell), HK_RPC_DONE);
-	CHECK_EQ(tell_by(2, HK_OSC_LOCK_EXCLUSIVE), HK_RPC_LATER);
-	CHECK_EQ(near(&target, 0, HK_OSC_LOCK_SHARED, &must_tell), HK_RPC_LATER);
-	CHECK_EQ(near(&mapped, 1, HK_OSC_UNLOCK, &must_tell), HK_RPC_DONE);
+	CHECK_EQ(near_lock(&mapped, 1, HK_OSC_EXCLUSIVE, &must_tell), HK_RPC_DONE);
+	CHECK_EQ(add_under_lock(2, 10), HK_RPC_LATER);
+	CHECK_EQ(near_lock(&target, 0, HK_OSC_SHARED, &must_tell), HK_RPC_LATER);
+	CHECK_EQ(near_unlock(&mapped, 1, &must_tell), HK_RPC_DONE);
 	CHECK(must_tell && replies == 0); /* rank 2 has it, and only the owner can say so */
-	CHECK_EQ(near(&mapped, 1, HK_OSC_GRANT, &must_tell), HK_RPC_DENIED);
+	CHECK_EQ(word_at(mapped.base), 0);
+	CHECK_EQ(near(&mapped, 1, hk_osc_ask(HK_OSC_GRANT, 0, 0, 0), &must_tell), HK_RPC_DENIED);
 	CHECK_EQ(tell_by(1, HK_OSC_GRANT), HK_RPC_DONE);
 	CHECK_EQ(replies, 1);
-	CHECK_EQ(near(&mapped, 1, HK_OSC_LOCK_SHARED, &must_tell), HK_RPC_LATER);
+	CHECK_EQ(word_at(mapped.base), 10);
+	CHECK_EQ(near_lock(&mapped, 1, HK_OSC_SHARED, &must_tell), HK_RPC_LATER);
 	CHECK(!must_tell && !waiting[0].granted && !waiting[1].granted);
 	CHECK_EQ(tell_by(2, HK_OSC_UNLOCK), HK_RPC_DONE);
 	CHECK(waiting[0].granted && waiting[1].granted && replies == 1);
+	hk_osc_target_close(&mapped);
+	hk_osc_target_close(&target);
+}
+
+/* Rank 2 gives the lock back before the owner knows that it has it. */
+TEST(a_lock_given_back_before_the_owner_told_of_it)
+{
+	struct hk_osc_target mapped;
+	bool must_tell;
+
+	replies = 0;
+	CHECK_EQ(hk_osc_target_open(&target, &rpc, NULL, WINDOW, false, RANKS, true), OMPI_SUCCESS);
+	CHECK(hk_osc_target_map(&mapped, &rpc, target.segment.name, true, WINDOW, RANKS));
+	hk_osc_segment_unlink(&target.segment);
+	memset(target.base, 0, 8);
+	CHECK_EQ(near_lock(&mapped, 1, HK_OSC_EXCLUSIVE, &must_tell), HK_RPC_DONE);
+	CHECK_EQ(add_under_lock(2, 10), HK_RPC_LATER);
+	CHECK_EQ(near_lock(&target, 0, HK_OSC_EXCLUSIVE, &must_tell), HK_RPC_LATER);
+	CHECK_EQ(near_unlock(&mapped, 1, &must_tell), HK_RPC_DONE);
+	CHECK(must_tell);
+	CHECK_EQ(tell_by(2, HK_OSC_UNLOCK), HK_RPC_LATER);
+	CHECK_EQ(word_at(target.base), 0);
+	CHECK(!hk_osc_waiting(target.segment.state)[0].granted);
+	CHECK_EQ(tell_by(1, HK_OSC_GRANT), HK_RPC_DONE);
+	CHECK_EQ(replies, 2);
+	CHECK_EQ(word_at(target.base), 10);
+	CHECK(hk_osc_waiting(target.segment.state)[0].granted);
 	hk_osc_target_close(&mapped);
 	hk_osc_target_close(&target);
 }
