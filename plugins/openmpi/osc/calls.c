@@ -14,7 +14,6 @@
 void hk_osc_begins(struct hk_osc_module *m, int target, struct hk_osc_request *request)
 {
 	m->peer[target].in_flight++;
-	m->in_flight++;
 	if (request)
 		request->parts++;
 }
@@ -31,15 +30,15 @@ void hk_osc_ended(struct hk_osc_module *m, int target, struct hk_osc_request *re
 	if (request)
 		hk_osc_request_part_ended(request, error);
 	m->peer[target].in_flight--;
-	m->in_flight--;
 }
 
 int hk_osc_wait(struct hk_osc_module *m, int target)
 {
-	_Atomic uint32_t *n = target < 0 ? &m->in_flight : &m->peer[target].in_flight;
+	int first = target < 0 ? 0 : target, last = target < 0 ? m->size - 1 : target;
 
-	while (*n)
-		opal_progress();
+	for (int i = first; i <= last; i++)
+		while (m->peer[i].in_flight)
+			opal_progress();
 	return HK_UNLIKELY(m->error) ? atomic_exchange(&m->error, OMPI_SUCCESS) : OMPI_SUCCESS;
 }
 

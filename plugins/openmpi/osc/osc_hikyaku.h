@@ -84,9 +84,8 @@ struct hk_osc_module {
 	char *handles; /* of all ranks */
 	struct hk_osc_peer *peer;
 	struct hk_osc_target target;
-	_Atomic uint32_t in_flight; /* operations to all */
-	_Atomic size_t bytes;       /* of memory that these hold */
-	_Atomic int error;          /* of an operation, reported by the next synchronization */
+	_Atomic size_t bytes; /* of memory that these hold */
+	_Atomic int error;    /* of an operation, reported by the next synchronization */
 	enum hk_osc_access access;
 	ompi_group_t *started, *exposed; /* by start and post, or NULL */
 };

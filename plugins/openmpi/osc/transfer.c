@@ -3,8 +3,8 @@
  * openmpi/osc/transfer.c: put, get, accumulate and their relatives.
  *
  * A transfer walks the origin's, the result's and the target's memory together, run by run. Runs
- * are gathered into calls of at most a frame. Long runs of put and get go by the BTL's put and get,
- * which move them without a copy at the origin.
+ * are gathered into calls of at most a frame. Long runs of put and get, and those that are all of a
+ * transfer, go by the BTL's put and get, which move them without a copy at the origin.
  */
 #include "openmpi/osc/osc_hikyaku.h"
 #include "openmpi/osc/runs.h"
@@ -36,20 +36,20 @@ struct transfer {
 	size_t elements;                            /* in the call */
 };
 
-/* ---- long runs ------------------------------------------------------------------------------- */
+/* ---- by the BTL ------------------------------------------------------------------------------ */
 
-struct long_run {
+struct btl_run {
 	struct hk_osc_module *m;
 	int target;
 	struct hk_osc_request *request;
 	bool get;
 };
 
-static void long_done(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
-		      void *local, struct mca_btl_base_registration_handle_t *handle, void *context,
-		      void *data, int status)
+static void run_done(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+		     void *local, struct mca_btl_base_registration_handle_t *handle, void *context,
+		     void *data, int status)
 {
-	struct long_run l = *(struct long_run *)context;
+	struct btl_run l = *(struct btl_run *)context;
 
 	(void)btl;
 	(void)ep;
@@ -62,7 +62,7 @@ static void long_done(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
 }
 
 /* Moves @len bytes at @local to or from @offset of the target. */
-static int long_run(struct transfer *t, char *local, uint64_t offset, size_t len)
+static int run_by_btl(struct transfer *t, char *local, uint64_t offset, size_t len)
 {
 	struct hk_osc_peer *p = &t->m->peer[t->target];
 	struct mca_btl_base_module_t *btl = t->m->rpc->btl;
@@ -70,17 +70,17 @@ static int long_run(struct transfer *t, char *local, uint64_t offset, size_t len
 
 	if (rc != OMPI_SUCCESS)
 		return rc;
-	struct long_run *l = malloc(sizeof(*l));
+	struct btl_run *l = malloc(sizeof(*l));
 
 	if (!l)
 		return OMPI_ERR_OUT_OF_RESOURCE;
-	*l = (struct long_run){t->m, t->target, t->request, t->kind == HK_OSC_GET};
+	*l = (struct btl_run){t->m, t->target, t->request, t->kind == HK_OSC_GET};
 	p->gets += l->get;
 	hk_osc_begins(t->m, t->target, t->request);
 	do {
 		rc = (l->get ? btl->btl_get : btl->btl_put)(btl, p->ep, local, p->base + offset,
 							    NULL, p->memory, len, 0,
-							    MCA_BTL_NO_ORDER, long_done, l, NULL);
+							    MCA_BTL_NO_ORDER, run_done, l, NULL);
 		if (rc == OPAL_ERR_OUT_OF_RESOURCE)
 			opal_progress();
 	} while (rc == OPAL_ERR_OUT_OF_RESOURCE);
@@ -173,13 +173,27 @@ static bool is_in_memory(const struct transfer *t)
 	return (t->kind == HK_OSC_PUT || t->kind == HK_OSC_GET) && here && here->base;
 }
 
-/* Is a run of @bytes long enough for the BTL's put or get? */
-static bool is_long(const struct transfer *t, size_t bytes)
+/* Is a transfer of one short run better by the BTL, whose messages are shorter than a call's? A
+ * call can ask for the lock with it. And a get of the BTL is not in order with a call that ends the
+ * epoch, which must then wait for it. */
+static bool is_better_by_btl(const struct transfer *t)
+{
+	enum hk_osc_access epoch = t->m->access;
+	uint8_t lock = t->m->peer[t->target].lock;
+
+	if (lock != HK_OSC_HELD && lock != HK_OSC_FREE)
+		return false;
+	return t->kind == HK_OSC_PUT || epoch == HK_OSC_FENCE || epoch == HK_OSC_LOCK_ALL;
+}
+
+/* Do the next @bytes go by the BTL's put or get? */
+static bool is_by_btl(const struct transfer *t, size_t bytes)
 {
 	const struct hk_osc_peer *p = &t->m->peer[t->target];
 
-	return (t->kind == HK_OSC_PUT || t->kind == HK_OSC_GET) && p->memory && p->ep &&
-	       bytes > t->m->rpc->max();
+	if ((t->kind != HK_OSC_PUT && t->kind != HK_OSC_GET) || !p->memory || !p->ep)
+		return false;
+	return bytes > t->m->rpc->max() || (bytes == t->at.total && is_better_by_btl(t));
 }
 
 /* Starts the transfer of the next elements, which follow each other everywhere. */
@@ -203,8 +217,8 @@ static int step(struct transfer *t)
 		char *at = t->m->peer[t->target].here->base + offset;
 
 		memcpy(t->sends ? at : t->result.at, t->sends ? t->origin.at : at, n);
-	} else if (is_long(t, n)) {
-		rc = long_run(t, t->sends ? t->origin.at : t->result.at, offset, n);
+	} else if (is_by_btl(t, n)) {
+		rc = run_by_btl(t, t->sends ? t->origin.at : t->result.at, offset, n);
 	} else {
 		size_t fits = space(t, n);
 
