@@ -17,22 +17,18 @@ static enum hk_rpc_end called_from_far(void *arg, struct hk_rpc_caller *from, co
 				       void *result)
 {
 	const struct hk_btl_procedure *p = arg;
-	struct hk_btl_caller caller = {.call = from->call, .far = *from};
-	enum hk_rpc_end end = p->fn(p->arg, &caller, args, result);
+	struct hk_btl_caller caller = {.call = &from->call, .far = from};
 
-	from->call = caller.call;
-	return end;
+	return p->fn(p->arg, &caller, args, result);
 }
 
 static enum hk_rpc_end called_from_near(void *arg, struct hk_same_node_caller *from,
 					const void *args, void *result)
 {
 	const struct hk_btl_procedure *p = arg;
-	struct hk_btl_caller caller = {.call = from->call, .is_near = true, .near = *from};
-	enum hk_rpc_end end = p->fn(p->arg, &caller, args, result);
+	struct hk_btl_caller caller = {.call = &from->call, .near = from};
 
-	from->call = caller.call;
-	return end;
+	return p->fn(p->arg, &caller, args, result);
 }
 
 static bool add(struct hk_btl_procedure *p)
@@ -55,17 +51,17 @@ static void del(struct hk_btl_procedure *p)
 	hk_btl_unlock();
 }
 
-static int reply(const struct hk_btl_caller *caller, const void *result)
+static int reply(const struct hk_btl_waiting *w, const void *result)
 {
-	if (caller->is_near) {
-		struct hk_same_node_caller near = caller->near;
+	if (w->is_near) {
+		struct hk_same_node_caller near = w->near;
 
-		near.call = caller->call;
+		near.call = w->call;
 		return hk_same_node_reply(&near, result);
 	}
-	struct hk_rpc_caller far = caller->far;
+	struct hk_rpc_caller far = w->far;
 
-	far.call = caller->call;
+	far.call = w->call;
 	return hk_worker_rpc_reply(hk_btl.worker, &far, result);
 }
 

@@ -27,15 +27,32 @@ struct hk_btl_call {
 	uint32_t result; /* and its bytes */
 };
 
-/* A call to us that waits for its answer. */
+/* A call to us, while the procedure runs. */
 struct hk_btl_caller {
+	struct hk_wire_atomic *call;
+	const struct hk_rpc_caller *far;        /* of another node, or … */
+	const struct hk_same_node_caller *near; /* … of this one */
+};
+
+/* A call that will be answered later. */
+struct hk_btl_waiting {
 	struct hk_wire_atomic call;
-	bool is_near; /* of this node */
+	bool is_near;
 	union {
 		struct hk_rpc_caller far;
 		struct hk_same_node_caller near;
 	};
 };
+
+static inline void hk_btl_caller_keep(struct hk_btl_waiting *to, const struct hk_btl_caller *from)
+{
+	to->call = *from->call;
+	to->is_near = from->near != NULL;
+	if (from->near)
+		to->near = *from->near;
+	else if (from->far)
+		to->far = *from->far;
+}
 
 /* As hk_procedure_fn. It runs on any thread, two of them at once. */
 typedef enum hk_rpc_end hk_btl_procedure_fn(void *arg, struct hk_btl_caller *caller,
@@ -62,9 +79,9 @@ struct hk_btl_rpc {
 	int (*call)(struct mca_btl_base_endpoint_t *ep, struct hk_btl_call *c,
 		    const struct hk_wire_atomic *ask, void *bytes, uint32_t room, hk_done_fn done,
 		    void *arg);
-	/* Answers by caller->call.operand and the call.len bytes at @result. Any thread, also
-	 * inside of a procedure; takes no lock. -ENOMEM: the caller waits for ever. */
-	int (*reply)(const struct hk_btl_caller *caller, const void *result);
+	/* Answers by w->call.operand and the w->call.len bytes at @result. Any thread, also inside
+	 * of a procedure; takes no lock. -ENOMEM: the caller waits for ever. */
+	int (*reply)(const struct hk_btl_waiting *w, const void *result);
 };
 
 extern const struct hk_btl_rpc hk_btl_rpc;

@@ -105,7 +105,8 @@ static void call_here(struct hk_osc_call *c, const struct hk_wire_atomic *ask)
 {
 	struct hk_osc_module *m = c->m;
 	struct hk_osc_target *t = m->peer[c->target].here;
-	struct hk_btl_caller caller = {.call = *ask};
+	struct hk_wire_atomic call = *ask;
+	struct hk_btl_caller caller = {.call = &call};
 	int target = c->target;
 	bool tell;
 	char *args = malloc(c->room ? c->room : 1);
@@ -119,7 +120,7 @@ static void call_here(struct hk_osc_call *c, const struct hk_wire_atomic *ask)
 
 	free(args);
 	c->super.old = 0;
-	c->super.result = caller.call.len;
+	c->super.result = call.len;
 	if (end == HK_RPC_LATER) /* of a lock */
 		while (!hk_osc_waiting(t->segment.state)[m->rank].granted)
 			opal_progress();

@@ -12,7 +12,7 @@
 
 /* A call that waits for the lock, in the owner's own memory. */
 struct hk_osc_kept {
-	struct hk_btl_caller caller, unlock;
+	struct hk_btl_waiting caller, unlock;
 	bool unlocks;                              /* `unlock` is valid */
 	char bytes[] __attribute__((aligned(16))); /* its arguments, then its result */
 };
@@ -21,12 +21,12 @@ struct hk_osc_kept {
 
 static struct hk_osc_kept *keep(const struct hk_btl_caller *caller, const void *args, size_t result)
 {
-	size_t len = caller->call.len;
+	size_t len = caller->call->len;
 	struct hk_osc_kept *k = malloc(sizeof(*k) + len + result);
 
 	if (!k)
 		return NULL;
-	k->caller = *caller;
+	hk_btl_caller_keep(&k->caller, caller);
 	k->unlocks = false;
 	if (len)
 		memcpy(k->bytes, args, len);
@@ -35,7 +35,7 @@ static struct hk_osc_kept *keep(const struct hk_btl_caller *caller, const void *
 
 /* Replies to a call that was kept. Without memory for the reply its caller waits for ever, as
  * everything else does then. */
-static void answer(struct hk_osc_target *t, struct hk_btl_caller *caller, const void *result)
+static void answer(struct hk_osc_target *t, struct hk_btl_waiting *caller, const void *result)
 {
 	(void)t->rpc->reply(caller, result);
 }
@@ -123,9 +123,9 @@ static enum hk_rpc_end take_lock(struct hk_osc_target *t, const struct hk_btl_ca
 				 bool called, const void *args, size_t result)
 {
 	struct hk_osc_state *s = t->segment.state;
-	uint32_t rank = (uint32_t)caller->call.offset;
+	uint32_t rank = (uint32_t)caller->call->offset;
 	struct hk_osc_waiting *w = &hk_osc_waiting(s)[rank];
-	bool exclusive = hk_osc_lock_of(caller->call.operand) == HK_OSC_EXCLUSIVE;
+	bool exclusive = hk_osc_lock_of(caller->call->operand) == HK_OSC_EXCLUSIVE;
 
 	if (w->holds || hk_osc_waiters(s)[rank].waits)
 		return HK_RPC_DENIED; /* a rank has one request */
@@ -144,14 +144,14 @@ static enum hk_rpc_end take_lock(struct hk_osc_target *t, const struct hk_btl_ca
 
 static enum hk_rpc_end unlock(struct hk_osc_target *t, const struct hk_btl_caller *caller)
 {
-	uint32_t rank = (uint32_t)caller->call.offset;
+	uint32_t rank = (uint32_t)caller->call->offset;
 	struct hk_osc_kept *k = t->kept ? t->kept[rank] : NULL;
 
 	if (k && k->unlocks)
 		return HK_RPC_DENIED;
 	if (k) { /* not before its operation */
 		k->unlocks = true;
-		k->unlock = *caller;
+		hk_btl_caller_keep(&k->unlock, caller);
 		return HK_RPC_LATER;
 	}
 	if (!release(t, rank))
@@ -165,7 +165,7 @@ static enum hk_rpc_end unlock(struct hk_osc_target *t, const struct hk_btl_calle
 static enum hk_rpc_end serve(struct hk_osc_target *t, struct hk_btl_caller *caller, bool called,
 			     const void *args, void *result)
 {
-	struct hk_wire_atomic *call = &caller->call;
+	struct hk_wire_atomic *call = caller->call;
 	enum hk_osc_kind kind = hk_osc_kind_of(call->operand);
 	unsigned lock = hk_osc_lock_of(call->operand);
 	struct hk_osc_state *s = t->segment.state;

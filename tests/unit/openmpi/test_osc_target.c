@@ -44,7 +44,7 @@ static void del(struct hk_btl_procedure *p)
 	p->id = HK_REGION_NONE;
 }
 
-static int reply(const struct hk_btl_caller *caller, const void *bytes)
+static int reply(const struct hk_btl_waiting *caller, const void *bytes)
 {
 	CHECK_CMP(caller->call.len, <=, CALL_MAX);
 	replied = caller->call;
@@ -73,14 +73,15 @@ static void down(void)
 
 static enum hk_rpc_end ask(uint64_t rank, uint64_t operand, uint32_t len, uint32_t *back)
 {
-	struct hk_btl_caller caller = {
-		.call = {.op = HK_ATOMIC_RPC, .offset = rank, .operand = operand, .len = len}};
+	struct hk_wire_atomic call = {
+		.op = HK_ATOMIC_RPC, .offset = rank, .operand = operand, .len = len};
+	struct hk_btl_caller caller = {.call = &call};
 	bool must_tell;
 	enum hk_rpc_end end = hk_osc_serve(&target, &caller, true, args, result, &must_tell);
 
 	CHECK(!must_tell); /* the owner answers by itself */
 	if (back)
-		*back = caller.call.len;
+		*back = call.len;
 	return end;
 }
 
@@ -361,8 +362,8 @@ TEST(memory_that_is_detached_before_the_grant_is_refused)
 static enum hk_rpc_end near(struct hk_osc_target *t, uint64_t rank, uint64_t operand,
 			    bool *must_tell)
 {
-	struct hk_btl_caller caller = {
-		.call = {.op = HK_ATOMIC_RPC, .offset = rank, .operand = operand}};
+	struct hk_wire_atomic call = {.op = HK_ATOMIC_RPC, .offset = rank, .operand = operand};
+	struct hk_btl_caller caller = {.call = &call};
 
 	return hk_osc_serve(t, &caller, false, args, result, must_tell);
 }
