@@ -30,6 +30,9 @@
  * if this rank has never sent to that one. */
 #define HK_ALL_ENDPOINTS true
 
+/* The BTL of ranks of one node. */
+#define HK_NODE_BTL "sm"
+
 /* Whether this process can publish; ompi_info cannot. */
 static inline bool hk_can_publish(void)
 {
@@ -74,6 +77,7 @@ static inline void hk_abort_job(void)
 
 #define HK_REMOTE_COMPLETION 0 /* all BTLs promise it */
 #define HK_ALL_ENDPOINTS     false
+#define HK_NODE_BTL          "vader"
 
 #define HK_CID(comm) ((comm)->c_contextid)
 

@@ -163,7 +163,7 @@ static hk_endpoint *local_endpoint(opal_proc_t *proc)
 	OPAL_LIST_FOREACH(ep, &hk_btl.endpoints, hk_endpoint)
 	if ((ep->same_node || ep->self) && ep->proc == proc)
 		return ep;
-	if (!has_precedence(proc == me ? "self" : "vader") ||
+	if (!has_precedence(proc == me ? "self" : HK_NODE_BTL) ||
 	    (proc != me && (!hk_btl_read_modex(proc, &m) || !m.same_node)))
 		return NULL;
 	ep = OBJ_NEW(mca_btl_base_endpoint_t);
