@@ -4,16 +4,16 @@
  *
  * It contains nothing of Hikyaku: the same binary runs over any transport. Rank 0 works on an MPI
  * window of rank 1, which waits in MPI. It completes each operation by MPI_Win_flush before the
- * next, and prints one JSON object a line:
+ * next, or --window of them, and prints one JSON object a line:
  *
  *     {"metric":"put_us","size":8,"value":1.6,"iterations":20000}
  *
  * Metrics: put_us, get_us and acc_us (a sum of doubles) of each size, fetch_add_us, cas_us and
- * lock_put_us (lock, put, unlock) of 8 bytes. A value is the time of one operation and its flush in
- * microseconds, the mean over --sample-ms (default 200). Once for each size, outside of the timing,
- * a get reads the data of a put, and rank 0 compares them.
+ * lock_put_us (lock, put, unlock) of 8 bytes. A value is the time of one operation and its share of
+ * a flush in microseconds, the mean over --sample-ms (default 200). Once for each size, outside of
+ * the timing, a get reads the data of a put, and rank 0 compares them.
  *
- *     rma_bench [--sizes 8,65536] [--sample-ms 200]
+ *     rma_bench [--sizes 8,65536] [--window 1] [--sample-ms 200]
  */
 #include <getopt.h>
 #include <mpi.h>
@@ -30,6 +30,7 @@ static const char *const name[METRICS] = {"put_us",       "get_us", "acc_us",
 
 static MPI_Win win;
 static char *buf;
+static long window = 1; /* operations before each flush */
 
 static void fail(const char *what)
 {
@@ -56,14 +57,13 @@ static void operate(enum metric metric, int size)
 		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win);
 		MPI_Put(buf, size, MPI_BYTE, 1, 8, size, MPI_BYTE, win);
 		MPI_Win_unlock(1, win);
-		return;
+		break;
 	case FETCH_ADD:
 		MPI_Fetch_and_op(&one, &old, MPI_LONG, 1, 0, MPI_SUM, win);
 		break;
 	default:
 		MPI_Compare_and_swap(&one, &zero, &old, MPI_LONG, 1, 0, win);
 	}
-	MPI_Win_flush(1, win);
 }
 
 /* Seconds of @rounds operations. */
@@ -71,8 +71,11 @@ static double timed(enum metric metric, int size, long rounds)
 {
 	double start = MPI_Wtime();
 
-	for (long i = 0; i < rounds; i++)
+	for (long i = 1; i <= rounds; i++) {
 		operate(metric, size);
+		if (metric != LOCK_PUT && (i % window == 0 || i == rounds))
+			MPI_Win_flush(1, win);
+	}
 	return MPI_Wtime() - start;
 }
 
@@ -94,8 +97,10 @@ static void check(size_t size)
 	for (size_t i = 0; i < size; i++)
 		buf[i] = (char)(i * 7 + size);
 	operate(PUT, (int)size);
+	MPI_Win_flush(1, win);
 	memset(buf, 0, size);
 	operate(GET, (int)size);
+	MPI_Win_flush(1, win);
 	for (size_t i = 0; i < size; i++)
 		if (buf[i] != (char)(i * 7 + size))
 			fail("a get returned other bytes than the put wrote");
@@ -105,6 +110,7 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"sizes", required_argument, NULL, 's'},
+		{"window", required_argument, NULL, 'w'},
 		{"sample-ms", required_argument, NULL, 'm'},
 		{NULL, 0, NULL, 0},
 	};
@@ -119,10 +125,12 @@ int main(int argc, char **argv)
 	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
 		if (c == 's')
 			sizes = optarg;
+		else if (c == 'w')
+			window = atol(optarg);
 		else if (c == 'm')
 			sample = atof(optarg) / 1000;
 		else
-			fail("unknown option; fix: --sizes 8,65536 --sample-ms 200");
+			fail("unknown option; fix: --sizes 8,65536 --window 1 --sample-ms 200");
 	}
 	for (const char *s = sizes; *s && n < MAX_SIZES; n++) {
 		char *end;
@@ -134,8 +142,9 @@ int main(int argc, char **argv)
 		most = size[n] > most ? size[n] : most;
 		s = *end ? end + 1 : end;
 	}
-	if (ranks != 2 || !(sample > 0))
-		fail("rma_bench needs two ranks and a --sample-ms above 0; fix: mpirun -np 2");
+	if (ranks != 2 || !(sample > 0) || window < 1)
+		fail("rma_bench needs two ranks, and a --sample-ms and --window above 0; fix: "
+		     "mpirun -np 2");
 	buf = malloc((size_t)most);
 	MPI_Win_allocate(most + 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &mem, &win);
 	if (!buf)

@@ -16,7 +16,8 @@
 #define HK_GCM_NONCE_LEN 12
 #define HK_GCM_TAG_LEN   16
 
-/* An expanded key. Its contents are the library's: 1008 bytes of intel-ipsec-mb 1.3, 1264 of 2.0. */
+/* An expanded key. Its contents are the library's: intel-ipsec-mb 1.3 needs 1008 bytes, and 2.0
+ * 1264. */
 struct hk_gcm_key {
 	_Alignas(64) unsigned char bytes[1280];
 };

@@ -11,6 +11,7 @@
  *   component.c   what Open MPI loads
  *   window.c      windows: begin and end, attached memory
  *   target.c      a window as its owner and the ranks of its node see it
+ *   data.c        calls that write or read its memory
  *   state.c       its lock and counters, in memory that these share
  *   locks.c       the order of locks
  *   epochs.c      lock, unlock, flush, fence, post, start, complete, wait

@@ -3,8 +3,8 @@
  * openmpi/osc/transfer.c: put, get, accumulate and their relatives.
  *
  * A transfer walks the origin's, the result's and the target's memory together, run by run. Runs
- * are gathered into calls of at most a frame. Long runs of put and get, and those that are all of a
- * transfer, go by the BTL's put and get, which move them without a copy at the origin.
+ * are gathered into calls of at most a frame. Long runs of put and get go by the BTL's put and get,
+ * which copy nothing at the origin. So do those that are all of a transfer.
  */
 #include "openmpi/osc/osc_hikyaku.h"
 #include "openmpi/osc/runs.h"

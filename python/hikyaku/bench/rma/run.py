@@ -25,6 +25,7 @@ class Plan:
     wire: str
     sizes: list[int]
     repeats: int
+    window: int = 1
     sample_ms: int = 60
 
     @property
@@ -34,7 +35,8 @@ class Plan:
 
 def _once(lab: Lab, plan: Plan, way: str) -> Values:
     sizes = ",".join(map(str, plan.sizes))
-    argv = [str(built("bench/rma_bench")), *option_words(sizes=sizes, sample_ms=plan.sample_ms)]
+    options = option_words(sizes=sizes, window=plan.window, sample_ms=plan.sample_ms)
+    argv = [str(built("bench/rma_bench")), *options]
     return parse(launch(lab, way, 2, argv, one_core=True, timeout=plan.limit), way)
 
 
@@ -53,6 +55,7 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
                     found[cell][way].append(value)
     progress("done", total, total)
     about |= {"repeats": plan.repeats, "sample_ms": plan.sample_ms, "wire": plan.wire}
+    about |= {"window": plan.window}
     rows = [
         {"metric": metric, "size": size, **{w: summary(v) for w, v in found[metric, size].items()}}
         for metric, size in sorted(found, key=lambda cell: (METRICS.index(cell[0]), cell[1]))
