@@ -20,7 +20,7 @@
  *   runs.c        the memory that a datatype names
  *   request.c     requests of rput and its relatives
  *
- * The interface is ompi/mca/osc/osc.h of Open MPI 4.1.
+ * The interface is ompi/mca/osc/osc.h, the same in Open MPI 4.1 and 5.0.
  *
  * Threads: with MPI_THREAD_MULTIPLE any thread calls. Counters of a window are atomic, and each
  * call has its own memory.
