@@ -129,7 +129,7 @@ static enum hk_rpc_end take_lock(struct hk_osc_target *t, const struct hk_btl_ca
 
 	if (w->holds || hk_osc_waiters(s)[rank].waits)
 		return HK_RPC_DENIED; /* a rank has one request */
-	if (HK_LIKELY(hk_osc_lock_try(&s->lock, exclusive))) {
+	if (HK_LIKELY(hk_osc_lock_try(&s->lock, hk_osc_waiters(s), rank, exclusive))) {
 		w->holds = true;
 		return HK_RPC_DONE;
 	}

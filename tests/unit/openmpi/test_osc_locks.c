@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/openmpi/test_osc_locks.c: the lock of a window, over every order in which a few ranks
- * can ask and release. There is one writer, or readers alone. Requests are granted in their order,
- * and nobody waits while the lock is free.
+ * can ask and release. There is one writer, or readers alone. Nobody waits while the lock is free.
+ * While a rank waits, each other one gets the lock at most once.
  */
 #include "openmpi/osc/locks.h"
 #include "tests/support/hk_test.h"
+
+#include <string.h>
 
 #define RANKS  3
 #define ROUNDS 2
@@ -16,15 +18,15 @@ enum state { IDLE, WAITS, HOLDS };
 struct rank {
 	bool exclusive;
 	enum state state;
-	unsigned rounds; /* that have begun */
-	unsigned asked;  /* when, among all requests */
+	unsigned rounds;        /* that have begun */
+	unsigned others[RANKS]; /* how often each got the lock while this one waits */
 };
 
 struct world {
 	struct hk_osc_lock lock;
 	struct hk_osc_waiter waiter[RANKS];
 	struct rank rank[RANKS];
-	unsigned requests, granted; /* so far; grants follow the requests */
+	unsigned granted; /* so far */
 };
 
 static bool exclusive(unsigned modes, unsigned rank, unsigned round)
@@ -32,11 +34,16 @@ static bool exclusive(unsigned modes, unsigned rank, unsigned round)
 	return modes >> (rank * ROUNDS + round) & 1;
 }
 
-static void granted(struct world *w, struct rank *r)
+static void granted(struct world *w, unsigned i)
 {
-	CHECK_EQ(r->asked, w->granted); /* nobody is overtaken */
+	for (unsigned k = 0; k < RANKS; k++) {
+		struct rank *r = &w->rank[k];
+
+		if (k != i && r->state == WAITS)
+			CHECK_EQ(r->others[i]++, 0);
+	}
 	w->granted++;
-	r->state = HOLDS;
+	w->rank[i].state = HOLDS;
 }
 
 static void check(const struct world *w)
@@ -66,9 +73,9 @@ static bool step(struct world *w, unsigned modes, unsigned i)
 		return false;
 	if (r->state == IDLE) {
 		r->exclusive = exclusive(modes, i, r->rounds++);
-		r->asked = w->requests++;
-		if (hk_osc_lock_try(&w->lock, r->exclusive)) {
-			granted(w, r);
+		memset(r->others, 0, sizeof(r->others));
+		if (hk_osc_lock_try(&w->lock, w->waiter, i, r->exclusive)) {
+			granted(w, i);
 			return true;
 		}
 		hk_osc_lock_wait(&w->lock, w->waiter, i, r->exclusive);
@@ -78,7 +85,7 @@ static bool step(struct world *w, unsigned modes, unsigned i)
 	r->state = IDLE;
 	CHECK(hk_osc_lock_release(&w->lock));
 	for (uint32_t next; (next = hk_osc_lock_next(&w->lock, w->waiter)) != HK_OSC_NOBODY;)
-		granted(w, &w->rank[next]);
+		granted(w, next);
 	return true;
 }
 
@@ -125,12 +132,44 @@ TEST(every_order_of_three_ranks)
 
 TEST(nobody_holds_it)
 {
+	struct hk_osc_waiter all[1] = {0};
 	struct hk_osc_lock l;
 
 	hk_osc_lock_init(&l);
 	CHECK(!hk_osc_lock_release(&l));
-	CHECK_EQ(hk_osc_lock_next(&l, NULL), HK_OSC_NOBODY);
-	CHECK(hk_osc_lock_try(&l, true));
+	CHECK_EQ(hk_osc_lock_next(&l, all), HK_OSC_NOBODY);
+	CHECK(hk_osc_lock_try(&l, all, 0, true));
 	CHECK(hk_osc_lock_release(&l));
 	CHECK(!hk_osc_lock_release(&l));
+}
+
+/* Rank 0 asks again at once, and the others only after the next release. All get it equally
+ * often. */
+TEST(each_gets_its_share)
+{
+	enum { N = 8, GRANTS = 1000 * N };
+	struct hk_osc_waiter all[N] = {0};
+	unsigned had[N] = {0}, late = HK_OSC_NOBODY;
+	struct hk_osc_lock l;
+	uint32_t holder = 0;
+
+	hk_osc_lock_init(&l);
+	CHECK(hk_osc_lock_try(&l, all, 0, true));
+	for (uint32_t i = 1; i < N; i++)
+		hk_osc_lock_wait(&l, all, i, true);
+	for (unsigned i = 0; i < GRANTS; i++) {
+		had[holder]++;
+		CHECK(hk_osc_lock_release(&l));
+		uint32_t next = hk_osc_lock_next(&l, all);
+
+		CHECK(next != HK_OSC_NOBODY);
+		if (holder == 0)
+			hk_osc_lock_wait(&l, all, 0, true);
+		if (late != HK_OSC_NOBODY)
+			hk_osc_lock_wait(&l, all, late, true);
+		late = holder == 0 ? HK_OSC_NOBODY : holder;
+		holder = next;
+	}
+	for (uint32_t i = 0; i < N; i++)
+		CHECK(had[i] > 1000 - 10 && had[i] < 1000 + 10);
 }
