@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BYTES_MAX ((size_t)32 << 20) /* memory that the calls of one window hold */
+/* Calls of one window in flight. More than the worker sends to one peer before a reply comes, and
+ * so few that their memory stays in the cache. */
+#define CALLS_MAX 128
 
 void hk_osc_begins(struct hk_osc_module *m, int target, struct hk_osc_request *request)
 {
@@ -42,14 +44,40 @@ int hk_osc_wait(struct hk_osc_module *m, int target)
 	return HK_UNLIKELY(m->error) ? atomic_exchange(&m->error, OMPI_SUCCESS) : OMPI_SUCCESS;
 }
 
+static opal_free_list_t pool;
+static size_t room_max; /* of a call in the pool; 0: there is no pool */
+
+OBJ_CLASS_INSTANCE(hk_osc_call, opal_free_list_item_t, NULL, NULL);
+
+int hk_osc_calls_open(const struct hk_btl_rpc *rpc)
+{
+	if (room_max)
+		return OMPI_SUCCESS;
+	OBJ_CONSTRUCT(&pool, opal_free_list_t);
+	int rc = opal_free_list_init(&pool, sizeof(hk_osc_call) + rpc->max(), 64,
+				     OBJ_CLASS(hk_osc_call), 0, 64, 0, -1, 16, NULL, 0, NULL, NULL,
+				     NULL);
+
+	if (rc == OPAL_SUCCESS)
+		room_max = rpc->max();
+	else
+		OBJ_DESTRUCT(&pool);
+	return rc;
+}
+
+void hk_osc_calls_close(void)
+{
+	if (room_max)
+		OBJ_DESTRUCT(&pool);
+	room_max = 0;
+}
+
 struct hk_osc_call *hk_osc_call_new(struct hk_osc_module *m, int target, size_t room,
 				    struct hk_osc_request *request)
 {
-	size_t size = sizeof(struct hk_osc_call) + room;
-
-	while (HK_UNLIKELY(m->bytes > BYTES_MAX))
+	while (HK_UNLIKELY(m->calls >= CALLS_MAX))
 		opal_progress();
-	struct hk_osc_call *c = malloc(size);
+	struct hk_osc_call *c = (struct hk_osc_call *)opal_free_list_get(&pool);
 
 	if (HK_UNLIKELY(!c))
 		return NULL;
@@ -57,17 +85,16 @@ struct hk_osc_call *hk_osc_call_new(struct hk_osc_module *m, int target, size_t 
 	c->target = target;
 	c->request = request;
 	c->wanted = HK_OSC_FREE;
-	c->size = size;
 	c->room = room;
 	c->locals = 0;
-	m->bytes += size;
+	m->calls++;
 	return c;
 }
 
 static void call_free(struct hk_osc_call *c)
 {
-	c->m->bytes -= c->size;
-	free(c);
+	c->m->calls--;
+	opal_free_list_return(&pool, &c->super);
 }
 
 /* Stores the result, of @len bytes, where it belongs. */
@@ -94,8 +121,7 @@ static void done(void *arg, int status)
 	if (c->wanted)
 		m->peer[target].lock = status == 0 ? HK_OSC_HELD : c->wanted;
 	if (status == 0)
-		status = c->super.old == HK_OSC_REFUSED ? -EACCES
-							: store_result(c, c->super.result);
+		status = c->call.old == HK_OSC_REFUSED ? -EACCES : store_result(c, c->call.result);
 	call_free(c);
 	hk_osc_ended(m, target, request, status); /* the window may be freed now */
 }
@@ -119,8 +145,8 @@ static void call_here(struct hk_osc_call *c, const struct hk_wire_atomic *ask)
 	enum hk_rpc_end end = hk_osc_serve(t, &caller, false, args, c->bytes, &tell);
 
 	free(args);
-	c->super.old = 0;
-	c->super.result = call.len;
+	c->call.old = 0;
+	c->call.result = call.len;
 	if (end == HK_RPC_LATER) /* of a lock */
 		while (!hk_osc_waiting(t->segment.state)[m->rank].granted)
 			opal_progress();
@@ -182,7 +208,7 @@ int hk_osc_call_send(struct hk_osc_call *c, uint64_t operand, size_t len)
 		call_here(c, &ask);
 		return OMPI_SUCCESS;
 	}
-	int rc = m->rpc->call(peer->ep, &c->super, &ask, c->bytes, (uint32_t)c->room, done, c);
+	int rc = m->rpc->call(peer->ep, &c->call, &ask, c->bytes, (uint32_t)c->room, done, c);
 
 	if (HK_LIKELY(rc == 0))
 		return OMPI_SUCCESS;

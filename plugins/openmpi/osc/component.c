@@ -27,6 +27,7 @@ static int init(bool enable_progress_threads, bool enable_mpi_threads)
 
 static int finalize(void)
 {
+	hk_osc_calls_close();
 	return OMPI_SUCCESS;
 }
 

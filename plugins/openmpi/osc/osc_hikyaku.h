@@ -40,6 +40,7 @@
 #include "ompi/request/request.h"
 #include "ompi/win/win.h"
 
+#include "opal/class/opal_free_list.h"
 #include "opal/mca/btl/btl.h"
 
 /* How this rank accesses the window (w), or the memory of one rank (r). */
@@ -85,8 +86,8 @@ struct hk_osc_module {
 	char *handles; /* of all ranks */
 	struct hk_osc_peer *peer;
 	struct hk_osc_target target;
-	_Atomic size_t bytes; /* of memory that these hold */
-	_Atomic int error;    /* of an operation, reported by the next synchronization */
+	_Atomic uint32_t calls; /* of ours in flight */
+	_Atomic int error;      /* of an operation, reported by the next synchronization */
 	enum hk_osc_access access;
 	ompi_group_t *started, *exposed; /* by start and post, or NULL */
 };
@@ -127,19 +128,25 @@ struct hk_osc_local {
 
 struct hk_osc_request;
 
-/* A call in flight. calls.c allocates and frees it. */
-struct hk_osc_call {
-	struct hk_btl_call super;
+/* A call in flight, of calls.c's pool. */
+typedef struct hk_osc_call {
+	opal_free_list_item_t super;
+	struct hk_btl_call call;
 	struct hk_osc_module *m;
 	int target;
 	struct hk_osc_request *request; /* that waits for it, or NULL */
 	uint8_t wanted; /* the state of the lock before it; HK_OSC_FREE: it does not ask */
-	size_t size;    /* of all of this */
 	size_t room;    /* bytes for arguments or result */
 	unsigned locals;
 	struct hk_osc_local local[HK_OSC_RUNS_MAX]; /* where the result goes */
 	char bytes[] __attribute__((aligned(16)));
-};
+} hk_osc_call;
+OBJ_CLASS_DECLARATION(hk_osc_call);
+
+/* The pool of calls that carry at most rpc->max() bytes. Before the first window, and at the end.
+ */
+int hk_osc_calls_open(const struct hk_btl_rpc *rpc);
+void hk_osc_calls_close(void);
 
 /* A call with space for @room bytes, at most rpc->max(). Waits while too many are in flight. NULL:
  * no memory. */

@@ -196,7 +196,9 @@ int hk_osc_open(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
 	m->rank = ompi_comm_rank(comm);
 	m->size = ompi_comm_size(comm);
 	m->peer = calloc((size_t)m->size, sizeof(*m->peer));
-	rc = m->peer ? ompi_comm_dup(comm, &m->comm) : OMPI_ERR_OUT_OF_RESOURCE;
+	rc = m->peer ? hk_osc_calls_open(rpc) : OMPI_ERR_OUT_OF_RESOURCE;
+	if (rc == OMPI_SUCCESS)
+		rc = ompi_comm_dup(comm, &m->comm);
 	if (rc != OMPI_SUCCESS) {
 		m->comm = NULL;
 		module_free(m);
