@@ -48,7 +48,7 @@ def test_sealed(run):
 
 @pytest.mark.parametrize("lab", [LABS[1], LABS[2]], ids=lab_id)
 def test_everyone_gets_a_share_of_a_lock(run, lab):
-    """At least half of it, though ranks share cores. By osc/rdma the owner gets it always."""
+    """By osc/rdma the owner gets it always."""
     command = "rma_locks --mode fair --rounds 400"
     assert_passed(run(lab, command, mca={"mpi_yield_when_idle": "1"}), command)
 
