@@ -8,7 +8,7 @@ import pytest
 from execute import execute
 from hikyaku.bench.rma.run import METRICS
 
-WAYS = ("hikyaku", "rdma", "tcp")
+WAYS = ("hikyaku", "rdma", "tcp", "shm")
 
 
 @pytest.mark.one_core

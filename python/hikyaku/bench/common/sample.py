@@ -74,12 +74,12 @@ def line_file(lab: Lab) -> list[str]:
     return ["--line", str(empty_file(lab, "line", 64))]
 
 
-def same_node(lab: Lab, program: list[str], timeout: float) -> RunResult:
+def same_node(lab: Lab, program: list[str], timeout: float, **more) -> RunResult:
     """@program as two ranks of the first node, on the cores of both nodes. Open MPI connects them
-    by its shared memory."""
+    by its shared memory. @more: Lab.mpirun's options."""
     first = lab.topology.nodes[0].name
     cores = [cores[0] for cores in lab.topology.cpus(one_core=True).values()][:2]
     rank = [["taskset", "-c", str(core), *program] for core in cores]
     place = ["--host", f"{first}:2"]
     argv = [*rank[0], ":", "-np", "1", *place, *rank[1]]
-    return lab.mpirun(1, argv, tcp=True, options=place, timeout=timeout)
+    return lab.mpirun(1, argv, tcp=True, options=place, timeout=timeout, **more)

@@ -8,13 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...checkout import built
 from ...lab import Lab, down_dead, own_name
 from ...process import option_words
 from ..common import machine
 from ..common.sample import Values, parse
 from ..common.summary import summary, turned
-from .ways import launch
+from .ways import measure
 
 METRICS = ("put_us", "get_us", "acc_us", "fetch_add_us", "cas_us", "lock_put_us")
 
@@ -36,8 +35,7 @@ class Plan:
 def _once(lab: Lab, plan: Plan, way: str) -> Values:
     sizes = ",".join(map(str, plan.sizes))
     options = option_words(sizes=sizes, window=plan.window, sample_ms=plan.sample_ms)
-    argv = [str(built("bench/rma_bench")), *options]
-    return parse(launch(lab, way, 2, argv, one_core=True, timeout=plan.limit), way)
+    return parse(measure(lab, way, options, plan.limit), way)
 
 
 def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:

@@ -14,7 +14,8 @@ from .common import run_suite
 @click.option(
     "--ways",
     default="hikyaku,rdma,tcp",
-    help="hikyaku, rdma and pt2pt: components of Open MPI over Hikyaku; tcp: pt2pt over TCP.",
+    help="hikyaku, rdma and pt2pt: components of Open MPI over Hikyaku; tcp: pt2pt over TCP; shm: "
+    "ranks of one node; mpich, mpich-tcp: MPICH by libfabric, over Hikyaku or TCP.",
 )
 @click.option(
     "--wire",
@@ -43,7 +44,7 @@ def bench_rma(
     sample_ms: int,
     json_file: Path | None,
 ) -> None:
-    """Measure MPI's one-sided operations, by components of Open MPI.
+    """Measure MPI's one-sided operations, by components of Open MPI and by MPICH.
 
     Brings up a lab of two nodes. Rank 0 puts, gets, accumulates, fetches and adds, compares and
     swaps in a window of rank 1, which waits in MPI. It completes each operation before the next, or
@@ -53,12 +54,13 @@ def bench_rma(
     Examples:
       hikyaku bench rma
       hikyaku bench rma --ways hikyaku,pt2pt,tcp --sizes 8..64K
+      hikyaku bench rma --ways hikyaku,shm,mpich,mpich-tcp
       hikyaku bench rma --sizes 64K --window 16
     """
     from ...bench.common.arguments import parse_names, parse_sizes
     from ...bench.rma import report, run
-    from ...bench.rma.ways import WAYS
+    from ...bench.rma.ways import TEXTS
 
-    names = parse_names(ways, tuple(WAYS), "way")
+    names = parse_names(ways, tuple(TEXTS), "way")
     plan = run.Plan(names, wire, parse_sizes(sizes), repeats, window, sample_ms)
     run_suite(partial(run.run, plan), report.show, json_file, programs=["bench/rma_bench"])
