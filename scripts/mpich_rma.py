@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT / "python"))
 from hikyaku.bench.rma.ways import WAYS, launch  # noqa: E402
 from hikyaku.errors import HikyakuError  # noqa: E402
 from hikyaku.lab import Lab  # noqa: E402
+from hikyaku.lab.openmpi import with_faults  # noqa: E402
 
 # As its configure script finds it on Linux.
 CONFIG = """
@@ -139,9 +140,11 @@ class Programs:
         return self._out / name
 
 
-def ran(lab: Lab, program: Path, test: Test, way: str, limit: float) -> str:
+def ran(lab: Lab, program: Path, test: Test, way: str, faults: str, limit: float) -> str:
     """'passed', or what was wrong."""
     argv = [str(program), *test.arguments]
+    if faults:
+        argv = with_faults(faults, 1, argv)
     try:
         done = launch(lab, way, test.ranks, argv, timeout=limit)
     except HikyakuError as e:
@@ -158,6 +161,7 @@ def main() -> int:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--ways", default="hikyaku", help="some of " + ",".join(WAYS))
     parser.add_argument("--wire", default="memif")
+    parser.add_argument("--faults", default="", help="of each port, such as drop=0.05")
     parser.add_argument("--ranks", type=int, default=4, help="tests with at most so many ranks")
     parser.add_argument("--limit", type=float, default=60, help="seconds for one test")
     parser.add_argument("--repeat", type=int, default=1)
@@ -188,7 +192,7 @@ def main() -> int:
                 continue
             for way in ways * args.repeat:
                 begin = time.monotonic()
-                verdict = ran(lab, programs.path(test.name), test, way, args.limit)
+                verdict = ran(lab, programs.path(test.name), test, way, args.faults, args.limit)
                 seconds = time.monotonic() - begin
                 ok = verdict == "passed"
                 passed[way] += ok

@@ -103,7 +103,11 @@ static bool request_op(struct hk_worker *w, struct hk_atomic_op *a)
 	a->request.token = slot_take(w, a);
 	hk_wire_atomic_encode(hk_buf_data(b), &a->request);
 	if (hk_wire_atomic_has_data(&a->request) && a->request.len) {
-		memcpy((char *)hk_buf_data(b) + len, a->op.base, a->request.len);
+		uint32_t first = a->request.len - a->more_len;
+
+		memcpy((char *)hk_buf_data(b) + len, a->op.base, first);
+		if (a->more_len)
+			memcpy((char *)hk_buf_data(b) + len + first, a->more, a->more_len);
 		len += a->request.len;
 	}
 	peer->atomic.ops_in_flight++;
@@ -174,12 +178,12 @@ static void reply_received(struct hk_worker *w, hk_peer p, const struct hk_wire_
 int hk_worker_atomic(struct hk_worker *w, hk_peer p, struct hk_atomic_op *a,
 		     const struct hk_wire_atomic *what, void *data, hk_done_fn done, void *arg)
 {
-	return hk_worker_call(w, p, a, what, data, 0, done, arg);
+	return hk_worker_call(w, p, a, what, &(struct hk_rpc_bytes){.base = data}, done, arg);
 }
 
 int hk_worker_call(struct hk_worker *w, hk_peer p, struct hk_atomic_op *a,
-		   const struct hk_wire_atomic *what, void *data, uint32_t room, hk_done_fn done,
-		   void *arg)
+		   const struct hk_wire_atomic *what, const struct hk_rpc_bytes *bytes,
+		   hk_done_fn done, void *arg)
 {
 	struct hk_wire_atomic req = *what;
 	uint8_t head[HK_WIRE_ATOMIC_LEN];
@@ -189,14 +193,16 @@ int hk_worker_call(struct hk_worker *w, hk_peer p, struct hk_atomic_op *a,
 	req.status = HK_WIRE_ATOMIC_REQUEST;
 	req.token = 1;
 	hk_wire_atomic_encode(head, &req);
-	if (req.len > hk_worker_atomic_max(w) ||
+	if (req.len > hk_worker_atomic_max(w) || bytes->more_len > req.len ||
 	    !hk_wire_atomic_parse(
 		    head, sizeof(head) + (hk_wire_atomic_has_data(&req) ? req.len : 0), &req))
 		return -EINVAL;
 	*a = (struct hk_atomic_op){
-		.op = {.peer = p, .base = data, .done = done, .arg = arg},
+		.op = {.peer = p, .base = bytes->base, .done = done, .arg = arg},
 		.request = req,
-		.room = room,
+		.room = bytes->room,
+		.more = bytes->more,
+		.more_len = bytes->more_len,
 	};
 	hk_biased_enter(&w->lock);
 	if (HK_LIKELY(hk_peer_connected(w, p))) {

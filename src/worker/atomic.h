@@ -38,9 +38,11 @@
 struct hk_atomic_op {
 	struct hk_op op;
 	struct hk_wire_atomic request;
-	uint64_t old;    /* the value before; of 4 bytes in the lower half */
-	uint32_t room;   /* of a call: bytes that its result may have */
-	uint32_t result; /* bytes that came with the reply */
+	uint64_t old;      /* the value before; of 4 bytes in the lower half */
+	uint32_t room;     /* of a call: bytes that its result may have */
+	uint32_t result;   /* bytes that came with the reply */
+	const void *more;  /* of a call: the last … */
+	uint32_t more_len; /* … bytes of its arguments */
 };
 
 /* Bytes that one HK_ATOMIC_WRITE or HK_ATOMIC_READ carries, at most. */

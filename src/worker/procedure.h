@@ -11,9 +11,9 @@
  *   owner:  r = hk_worker_procedure_add(w, fn, arg);                  and tells its peers r
  *   peer:   const struct hk_wire_atomic call = {
  *                   .op = HK_ATOMIC_RPC, .region = r, .operand = 7, .len = 16};
- *           hk_worker_call(w, owner, &a, &call, bytes, room, done, arg);
+ *           hk_worker_call(w, owner, &a, &call, &bytes, done, arg);
  *                                       after `done`, a.old is the result's operand, and a.result
- *                                       bytes lie in `bytes`
+ *                                       bytes lie at bytes.base
  *
  * The function answers at once, or refuses, or keeps the struct hk_rpc_caller and answers later by
  * hk_worker_rpc_reply(). Until then the call counts as one of those that the peer has in flight.
@@ -48,10 +48,18 @@ struct hk_rpc_caller {
 typedef enum hk_rpc_end hk_procedure_fn(void *arg, struct hk_rpc_caller *caller, const void *args,
 					void *result);
 
-/* Starts the call @ask, with ask->len bytes at @bytes, where the result goes: at most @room bytes.
- * Else as hk_worker_atomic(). A result that is longer counts as a reply that nobody asked for. */
+/* The memory of a call; all of it is the worker's until `done`. */
+struct hk_rpc_bytes {
+	void *base;        /* the arguments, but for the last more_len bytes, and then the result */
+	uint32_t room;     /* bytes that the result may have */
+	const void *more;  /* the rest of the arguments, or NULL */
+	uint32_t more_len; /* at most ask->len */
+};
+
+/* Starts the call @ask, with ask->len bytes of arguments. Else as hk_worker_atomic(). A result that
+ * is longer than b->room counts as a reply that nobody asked for. */
 int hk_worker_call(struct hk_worker *w, hk_peer peer, struct hk_atomic_op *a,
-		   const struct hk_wire_atomic *ask, void *bytes, uint32_t room, hk_done_fn done,
+		   const struct hk_wire_atomic *ask, const struct hk_rpc_bytes *b, hk_done_fn done,
 		   void *arg);
 
 /* HK_REGION_NONE: the table of regions is full. Ended by hk_worker_region_del(). */

@@ -90,7 +90,7 @@ static void near_done(void *arg, int status)
 }
 
 static int call(hk_endpoint *ep, struct hk_btl_call *c, const struct hk_wire_atomic *ask,
-		void *bytes, uint32_t room, hk_done_fn done, void *arg)
+		const struct hk_rpc_bytes *b, hk_done_fn done, void *arg)
 {
 	int rc = 0;
 
@@ -99,19 +99,20 @@ static int call(hk_endpoint *ep, struct hk_btl_call *c, const struct hk_wire_ato
 	c->arg = arg;
 	hk_btl_lock();
 	if (ep->same_node) {
+		if (b->more_len)
+			memcpy((char *)b->base + ask->len - b->more_len, b->more, b->more_len);
 		c->near = (struct hk_same_node_op){
 			.to = ep->same_node_name,
 			.request = *ask,
-			.base = bytes,
+			.base = b->base,
 			.len = ask->len,
-			.room = room,
+			.room = b->room,
 			.done = near_done,
 			.arg = c,
 		};
 		hk_same_node_start(&c->near);
 	} else {
-		rc = hk_worker_call(hk_btl.worker, ep->peer, &c->far, ask, bytes, room, far_done,
-				    c);
+		rc = hk_worker_call(hk_btl.worker, ep->peer, &c->far, ask, b, far_done, c);
 		if (HK_UNLIKELY(rc == -ENOTCONN))
 			(void)hk_btl_refused(rc);
 	}

@@ -74,10 +74,10 @@ struct hk_btl_rpc {
 	bool (*add)(struct hk_btl_procedure *p);
 	/* When this returns, the procedure has returned, and is not called again. */
 	void (*del)(struct hk_btl_procedure *p);
-	/* Calls procedure @ask->region of @ep, another process, as hk_worker_call(). `done` may run
-	 * before this returns. */
+	/* Calls procedure @ask->region of @ep, another process, as hk_worker_call(). b->base has
+	 * space for all arguments. `done` may run before this returns. */
 	int (*call)(struct mca_btl_base_endpoint_t *ep, struct hk_btl_call *c,
-		    const struct hk_wire_atomic *ask, void *bytes, uint32_t room, hk_done_fn done,
+		    const struct hk_wire_atomic *ask, const struct hk_rpc_bytes *b, hk_done_fn done,
 		    void *arg);
 	/* Answers by w->call.operand and the w->call.len bytes at @result. Any thread, also inside
 	 * of a procedure; takes no lock. -ENOMEM: the caller waits for ever. */

@@ -86,6 +86,8 @@ struct hk_osc_call *hk_osc_call_new(struct hk_osc_module *m, int target, size_t 
 	c->request = request;
 	c->wanted = HK_OSC_FREE;
 	c->room = room;
+	c->more = NULL;
+	c->more_len = 0;
 	c->locals = 0;
 	m->calls++;
 	return c;
@@ -141,7 +143,9 @@ static void call_here(struct hk_osc_call *c, const struct hk_wire_atomic *ask)
 		done(c, -ENOMEM);
 		return;
 	}
-	memcpy(args, c->bytes, ask->len);
+	memcpy(args, c->bytes, ask->len - c->more_len);
+	if (c->more_len)
+		memcpy(args + ask->len - c->more_len, c->more, c->more_len);
 	enum hk_rpc_end end = hk_osc_serve(t, &caller, false, args, c->bytes, &tell);
 
 	free(args);
@@ -208,7 +212,8 @@ int hk_osc_call_send(struct hk_osc_call *c, uint64_t operand, size_t len)
 		call_here(c, &ask);
 		return OMPI_SUCCESS;
 	}
-	int rc = m->rpc->call(peer->ep, &c->call, &ask, c->bytes, (uint32_t)c->room, done, c);
+	const struct hk_rpc_bytes bytes = {c->bytes, (uint32_t)c->room, c->more, c->more_len};
+	int rc = m->rpc->call(peer->ep, &c->call, &ask, &bytes, done, c);
 
 	if (HK_LIKELY(rc == 0))
 		return OMPI_SUCCESS;

@@ -135,8 +135,10 @@ typedef struct hk_osc_call {
 	struct hk_osc_module *m;
 	int target;
 	struct hk_osc_request *request; /* that waits for it, or NULL */
-	uint8_t wanted; /* the state of the lock before it; HK_OSC_FREE: it does not ask */
-	size_t room;    /* bytes for arguments or result */
+	uint8_t wanted;    /* the state of the lock before it; HK_OSC_FREE: it does not ask */
+	size_t room;       /* bytes for arguments or result */
+	const void *more;  /* the last bytes of its arguments: the origin's memory */
+	uint32_t more_len; /* their number */
 	unsigned locals;
 	struct hk_osc_local local[HK_OSC_RUNS_MAX]; /* where the result goes */
 	char bytes[] __attribute__((aligned(16)));
@@ -153,7 +155,7 @@ void hk_osc_calls_close(void);
 struct hk_osc_call *hk_osc_call_new(struct hk_osc_module *m, int target, size_t room,
 				    struct hk_osc_request *request);
 
-/* Calls @target with @len bytes of arguments, which are in c->bytes. */
+/* Calls @target with @len bytes of arguments, which are in c->bytes and at c->more. */
 int hk_osc_call_send(struct hk_osc_call *c, uint64_t operand, size_t len);
 
 /* Calls without arguments. */

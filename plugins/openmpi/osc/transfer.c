@@ -119,7 +119,11 @@ static int flush(struct transfer *t)
 		return OMPI_ERR_OUT_OF_RESOURCE;
 	memcpy(c->bytes, t->run, t->runs * sizeof(*t->run));
 	at = c->bytes + t->runs * sizeof(*t->run);
-	for (unsigned i = 0; t->sends && i < t->runs; i++) {
+	if (t->sends && t->runs == 1) { /* not copied here */
+		c->more = t->from[0];
+		c->more_len = (uint32_t)(t->elements * t->at.extent);
+	}
+	for (unsigned i = 0; t->sends && t->runs > 1 && i < t->runs; i++) {
 		size_t bytes = t->run[i].count * t->at.extent;
 
 		memcpy(at, t->from[i], bytes);

@@ -15,7 +15,7 @@
 struct called {
 	struct hk_atomic_op op;
 	int status;
-	char bytes[ROOM];
+	char bytes[ROOM], more[ROOM];
 };
 
 /* End A calls procedure @r of B with @len bytes that @c has. */
@@ -30,9 +30,15 @@ static void call(struct called *c, hk_region r, uint64_t operand, uint32_t len)
 		.compare = operand * 5,
 	};
 
+	/* some in two pieces */
+	uint32_t more = operand % 3 == 0 ? 0 : operand % 3 == 1 ? len / 2 : len;
+	const struct hk_rpc_bytes bytes = {
+		.base = c->bytes, .room = ROOM, .more = c->more, .more_len = more};
+
+	memcpy(c->more, c->bytes + len - more, more);
+	memset(c->bytes + len - more, 'x', more);
 	c->status = 0;
-	CHECK_EQ(hk_worker_call(end[A].w, end[A].peer, &c->op, &request, c->bytes, ROOM, done,
-				&c->status),
+	CHECK_EQ(hk_worker_call(end[A].w, end[A].peer, &c->op, &request, &bytes, done, &c->status),
 		 0);
 }
 
