@@ -23,8 +23,16 @@
  *
  * A callback makes the exchange inside the interrupt thread, so that it cannot happen in the middle
  * of the driver's handshake. epoll identifies open files, not descriptor numbers, so EAL must build
- * its set again. It does so whenever a callback is registered. A second callback proves that it has
- * happened.
+ * its set again. It does so whenever a callback is registered or unregistered. A second callback
+ * proves that it has happened.
+ *
+ * Signals may arrive all the while, since the other end may have its guard already. The driver
+ * reads them until the exchange, and ignores them (struct hk_wire_signal). After it, EAL still
+ * hands events of the real socket to the driver. The driver then reads the quiet one, and would end
+ * the wire if that were empty. So the callback unregisters itself, and EAL builds its set again as
+ * its next step. Until then it hands on two events of the real socket at most. One may come
+ * together with the callback's event, and one with the request to build the set. The quiet socket
+ * has a message for each.
  *
  * Rejected: a lock against the unmapping. The driver has no lock or callback for its users, and its
  * structures are private.
@@ -53,6 +61,7 @@
 #endif
 
 #define CALLBACK_WAIT_MS 5000 /* the interrupt thread needs microseconds unless it hangs */
+#define LATE_EVENTS      2    /* of the real socket, after the exchange */
 
 struct hk_memif_guard {
 	int real;  /* the control socket */
@@ -69,6 +78,7 @@ struct hk_memif_guard {
 struct call {
 	struct hk_memif_guard *guard;
 	void (*fn)(struct hk_memif_guard *);
+	struct rte_intr_handle *ih;
 	int fd;
 };
 
@@ -80,6 +90,7 @@ static void on_event(void *arg)
 		return; /* the callback has run before */
 	if (c->fn)
 		c->fn(c->guard);
+	(void)rte_intr_callback_unregister_pending(c->ih, on_event, c, NULL);
 	__atomic_store_n(&c->guard->done, 1, __ATOMIC_RELEASE);
 }
 
@@ -93,8 +104,8 @@ static void leave_core(void)
 /* Makes the interrupt thread rebuild its set of descriptors and then run @fn, which may be NULL. */
 static int in_interrupt_thread(struct hk_memif_guard *g, void (*fn)(struct hk_memif_guard *))
 {
-	struct call c = {g, fn, eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC)};
 	struct rte_intr_handle *ih = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	struct call c = {g, fn, ih, eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC)};
 	int64_t deadline = hk_clock_ms() + CALLBACK_WAIT_MS;
 	int rc = -ENOMEM;
 
@@ -179,6 +190,7 @@ void hk_memif_unlisten(const char *path)
 
 static void exchange(struct hk_memif_guard *g)
 {
+	const struct hk_wire_signal ignored = {.type = HK_WIRE_SIGNAL_TYPE};
 	int pair[2];
 	int fd = find_end(g->path, g->server ? CONNECTED_SERVER : CONNECTED_CLIENT);
 	g->error = ENOTCONN;
@@ -188,6 +200,8 @@ static void exchange(struct hk_memif_guard *g)
 		g->error = errno;
 		return;
 	}
+	for (unsigned i = 0; i < LATE_EVENTS; i++)
+		(void)send(pair[0], &ignored, sizeof(ignored), 0); /* an empty socket has room */
 	g->real = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	g->error = g->real < 0 || dup3(pair[1], fd, O_CLOEXEC) < 0 ? errno : 0;
 	close(pair[1]);

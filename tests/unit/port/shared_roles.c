@@ -264,6 +264,19 @@ static void signal_until_read(void)
 	role_reply("read");
 }
 
+/* Signals without end. */
+static void signal_on(void)
+{
+	char line[64];
+
+	role_reply("signals");
+	while (!role_receive(line, 0))
+		if (!hk_wakeup_signal_wire(port->id, HK_WAKEUP_POLLER))
+			sched_yield();
+	CHECK_MSG(strcmp(line, "stop") == 0, "%s", line);
+	role_reply("stopped");
+}
+
 static void start_secondary(const char *name, unsigned queue)
 {
 	struct hk_eal_config eal = {.role = HK_EAL_SECONDARY, .shared = name, .lcore = 1 + queue};
@@ -331,6 +344,8 @@ ROLE(secondary)
 			CHECK(hk_wakeup_signal_wire(port->id, HK_WAKEUP_POLLER));
 		} else if (strcmp(line, "signal until read") == 0) {
 			signal_until_read();
+		} else if (strcmp(line, "signal on") == 0) {
+			signal_on();
 		} else if (strcmp(line, "signal here") == 0) {
 			hk_wakeup_signal(HK_WAKEUP_POLLER);
 		} else if (strcmp(line, "signal badly") == 0) {

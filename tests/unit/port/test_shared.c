@@ -290,6 +290,30 @@ TEST(early_signal_breaks_no_wire)
 	}
 }
 
+/* The guard of the server takes the control socket over while signals arrive. */
+TEST(signals_during_the_exchange_break_no_wire)
+{
+	start_primary(&a, 'a', "server");
+	start_primary(&b, 'b', "client");
+	a.port = (unsigned)atoi(rig_call(&a.primary, "open", "open "));
+	b.port = (unsigned)atoi(rig_call(&b.primary, "open", "open "));
+	for (unsigned q = 0; q < QUEUES; q++) {
+		start_second(&a, q);
+		start_second(&b, q);
+	}
+	attach(&b, 0);
+	rig_call(&b.secondary[0], "signal on", "signals");
+	rig_call(&a.primary, "wait", "up");
+	rig_call(&b.secondary[0], "stop", "stopped");
+	attach(&b, 1);
+	for (unsigned q = 0; q < QUEUES; q++)
+		attach(&a, q);
+	command_all("exchange 1 500");
+	expect_all("done 500");
+	end_node(&a);
+	end_node(&b);
+}
+
 /* All are killed, and started again under the same name without a clean-up. */
 TEST(name_is_used_again)
 {
