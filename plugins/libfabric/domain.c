@@ -4,9 +4,11 @@
  */
 #include "libfabric/atomic_ops.h"
 #include "libfabric/operation.h"
+#include "worker/private.h"
 
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct hk_fi_fabric {
 	struct fid_fabric fid;
@@ -18,7 +20,12 @@ struct hk_fi_fabric {
 
 void hk_fi_progress(struct hk_fi_domain *d)
 {
-	d->idle = hk_worker_progress(d->worker) ? 0 : d->idle + 1;
+	if (hk_worker_progress(d->worker)) {
+		d->idle = 0;
+		hk_idle_busy(&d->pause);
+	} else if (++d->idle > IDLE_POLLS && HK_UNLIKELY(hk_fi_params.yield)) {
+		d->sleep_ns = hk_worker_idle(d->worker, &d->pause);
+	}
 	if (HK_UNLIKELY(d->waiting))
 		hk_fi_tell_waiting(d);
 	if (HK_UNLIKELY(++d->polls % POLLS == 0) && d->calls)
@@ -27,7 +34,13 @@ void hk_fi_progress(struct hk_fi_domain *d)
 
 void hk_fi_yield(struct hk_fi_domain *d)
 {
-	if (HK_UNLIKELY(d->idle > IDLE_POLLS) && hk_fi_params.yield)
+	struct timespec t = {.tv_nsec = (long)d->sleep_ns};
+
+	if (HK_LIKELY(d->idle <= IDLE_POLLS) || !hk_fi_params.yield)
+		return;
+	if (t.tv_nsec)
+		nanosleep(&t, NULL);
+	else
 		sched_yield();
 }
 

@@ -6,9 +6,38 @@
 
 #include <string.h>
 
+#define MAC_LEN 6 /* `address` begins with it */
+
 uint8_t hk_fi_key_check(uint32_t key)
 {
 	return (uint8_t)(key ^ key >> 8 ^ key >> 16 ^ key >> 24);
+}
+
+void hk_fi_name_set_hosted(struct hk_fi_name *name, enum hk_ctl_mode mode,
+			   const struct hk_hosted_node *node)
+{
+	uint8_t *at = name->address + MAC_LEN;
+
+	name->kind |= (uint8_t)(mode << 2);
+	memcpy(at, &node->node_id, sizeof(node->node_id));
+	at[8] = (uint8_t)node->slot;
+	at[9] = (uint8_t)node->slots;
+	at[10] = (uint8_t)node->eager;
+}
+
+struct hk_hosted_node hk_fi_name_hosted(const struct hk_fi_name *name)
+{
+	const uint8_t *at = name->address + MAC_LEN;
+	struct hk_hosted_node node = {.slot = at[8], .slots = at[9], .eager = at[10]};
+
+	memcpy(&node.node_id, at, sizeof(node.node_id));
+	return node;
+}
+
+static bool is_possible(const struct hk_hosted_node *node)
+{
+	return node->node_id && node->slot < node->slots && node->slots <= HK_CTL_MAX_SLOTS &&
+	       node->eager <= HK_CTL_MAX_EAGER;
 }
 
 const char *hk_fi_name_check(const struct hk_fi_name *own, const struct hk_fi_name *peer)
@@ -22,8 +51,14 @@ const char *hk_fi_name_check(const struct hk_fi_name *own, const struct hk_fi_na
 	if (differs & HK_FI_NAME_PROT)
 		return "another protection; fix: give all processes the same "
 		       "FI_HIKYAKU_PROTECTION";
+	if (differs & HK_FI_NAME_MODE)
+		return "another polling mode; fix: give all processes the same FI_HIKYAKU_MODE";
 	if (differs)
 		return "another kind of port; fix: give all processes the same FI_HIKYAKU_PORT";
+	const struct hk_hosted_node node = hk_fi_name_hosted(peer);
+
+	if (hk_fi_name_mode(peer) && !is_possible(&node))
+		return "a slot that no hikyakud has; fix: install the same build on all nodes";
 	return NULL;
 }
 

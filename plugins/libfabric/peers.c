@@ -5,6 +5,7 @@
  * A worker has one place here, which stays its own. That place names the source of a message, since
  * the number that our worker gives to the peer (hk_peer) may not be known yet. A point-to-point
  * wire comes up when the other end has opened it too, and fi_av_insert() does not wait for that.
+ * The same is true of the wire between two nodes, which hikyakud opens for all their workers.
  * Until then a send to such a peer is refused with -FI_EAGAIN. The peer's program may never insert
  * our address, so its worker is called (worker/calls.h).
  */
@@ -13,11 +14,13 @@
 #include "worker/calls.h"
 #include "worker/wires.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STEP_NS HK_MSEC /* between two looks at wires that are not up, and for calls */
+#define ASK_MS  1       /* for one look of hikyakud, which also answers the others that wait */
 
 static uint32_t add(struct hk_fi_domain *d, uint32_t endpoint)
 {
@@ -76,9 +79,10 @@ uint32_t hk_fi_peer_of_stranger(struct hk_fi_domain *d, hk_peer peer)
 	return index;
 }
 
-/* Makes @name a peer of the worker, by its port @port. *@index: its place; another one if the
- * worker knows it already, because it has sent before. */
-static int meet(struct hk_fi_domain *d, const struct hk_fi_name *name, int port, uint32_t *index)
+/* Makes @name a peer of the worker, by its port @port, and by @bulk for bulk if that is not -1.
+ * *@index: its place; another one if the worker knows it already, because it has sent before. */
+static int meet(struct hk_fi_domain *d, const struct hk_fi_name *name, int port, int bulk,
+		uint32_t *index)
 {
 	struct hk_peer_addr addr;
 	struct hk_error err = {""};
@@ -87,6 +91,7 @@ static int meet(struct hk_fi_domain *d, const struct hk_fi_name *name, int port,
 
 	snprintf(text, sizeof(text), "endpoint %08x", name->endpoint);
 	hk_fi_name_address(name, (unsigned)port, text, &addr);
+	addr.bulk = (uint16_t)(bulk + 1);
 	if (hk_worker_peer_add(d->worker, &addr, &peer, &err) != 0) {
 		hk_fi_warn("%s", err.text);
 		return -FI_EADDRNOTAVAIL;
@@ -99,27 +104,97 @@ static int meet(struct hk_fi_domain *d, const struct hk_fi_name *name, int port,
 	return note(d, *index, peer);
 }
 
-/* Begins the wire to the peer at @index. */
-static int connect_wire(struct hk_fi_domain *d, const struct hk_fi_name *name, uint32_t index)
+/* hikyakud makes no wire between two workers of its node. */
+static bool shares_node(const struct hk_fi_domain *d, const struct hk_fi_peer *p)
 {
-	struct hk_wires_peer *wire = calloc(1, sizeof(*wire));
+	return d->hosted &&
+	       hk_fi_name_hosted(&p->name).node_id == hk_hosted_node(d->hosted).node_id;
+}
+
+/* The worker's ports to @p. Returns whether its wire, if it needs one, is up, or a negative code.
+ * @ask_ms: how long hikyakud may take to say that it is not. */
+static int look(struct hk_fi_domain *d, struct hk_fi_peer *p, unsigned ask_ms, int *txq, int *bulk,
+		struct hk_error *err)
+{
+	const struct hk_hosted_node node = hk_fi_name_hosted(&p->name);
+	int rc = 0;
+
+	*txq = 0;
+	*bulk = -1;
+	if (d->wires) {
+		rc = hk_wires_step(d->wires, p->wire, err);
+		if (rc > 0)
+			*txq = p->wire->txq[0];
+		return rc;
+	}
+	if (!d->hosted)
+		return 1;
+	if (ask_ms)
+		rc = hk_hosted_wires(d->hosted, &node, 1, ask_ms, err);
+	if (rc == -ETIMEDOUT || (rc == 0 && !hk_hosted_reaches(d->hosted, node.node_id)))
+		return 0;
+	if (rc == 0)
+		rc = hk_hosted_txqs(d->hosted, &node, txq, bulk, err);
+	return rc ? rc : 1;
+}
+
+/* Makes the peer at *@index, whose name is there, a peer of the worker if its wire is up. Returns
+ * whether it is, or a negative code after a warning. */
+static int connect_to(struct hk_fi_domain *d, uint32_t *index, unsigned ask_ms)
+{
+	struct hk_fi_peer *p = &d->peer[*index];
+	struct hk_error err = {""};
+	int txq, bulk, rc = look(d, p, ask_ms, &txq, &bulk, &err);
+
+	if (rc == 0)
+		return 0;
+	if (rc > 0)
+		rc = meet(d, &p->name, txq, bulk, index);
+	else
+		hk_fi_warn("%s", err.text);
+	if (rc && p->wire)
+		hk_wires_abandon(d->wires, p->wire);
+	free(p->wire);
+	p->wire = NULL;
+	return rc ? -FI_EADDRNOTAVAIL : 1;
+}
+
+/* Begins the wire to @p, if the worker has wires of its own. */
+static int begin_wire(struct hk_fi_domain *d, struct hk_fi_peer *p)
+{
 	struct hk_error err = {""};
 
-	if (!wire)
+	if (!d->wires)
+		return 0;
+	p->wire = calloc(1, sizeof(*p->wire));
+	if (!p->wire)
 		return -FI_ENOMEM;
-	wire->endpoint = name->endpoint;
-	wire->count = 1;
-	d->peer[index].wire = wire;
-	d->peer[index].name = *name;
-	d->connecting++;
-	if (hk_wires_begin(d->wires, wire, &err) == 0)
+	p->wire->endpoint = p->endpoint;
+	p->wire->count = 1;
+	if (hk_wires_begin(d->wires, p->wire, &err) == 0)
 		return 0;
 	hk_fi_warn("%s", err.text);
-	hk_wires_abandon(d->wires, wire);
-	free(wire);
-	d->peer[index].wire = NULL;
-	d->connecting--;
+	hk_wires_abandon(d->wires, p->wire);
+	free(p->wire);
 	return -FI_EADDRNOTAVAIL;
+}
+
+/* Makes @name, which is not our own, a peer of the worker: now, or when its wire is up. */
+static int begin(struct hk_fi_domain *d, const struct hk_fi_name *name, uint32_t *index)
+{
+	struct hk_fi_peer *p = &d->peer[*index];
+
+	p->name = *name;
+	p->failed = shares_node(d, p); /* a send says so */
+	int rc = p->failed ? 1 : begin_wire(d, p);
+
+	if (rc == 0)
+		rc = connect_to(d, index, 0);
+	if (rc == 0) {
+		p->connecting = true;
+		d->connecting++;
+	}
+	return HK_MIN(rc, 0);
 }
 
 int hk_fi_peer_find(struct hk_fi_domain *d, const struct hk_fi_name *name, uint32_t *index)
@@ -141,34 +216,50 @@ int hk_fi_peer_find(struct hk_fi_domain *d, const struct hk_fi_name *name, uint3
 		return -FI_ENOMEM;
 	uint32_t added = *index;
 
-	rc = d->wires ? connect_wire(d, name, *index) : meet(d, name, 0, index);
+	rc = begin(d, name, index);
 	if (rc || *index != added)
 		d->peers--; /* its place is not needed */
 	return rc;
 }
 
-/* Looks whether the wire to @p is up. */
-static void step(struct hk_fi_domain *d, uint32_t index)
+/* Looks whether the wire to a peer is up. Returns false if it is not. */
+static bool step(struct hk_fi_domain *d, uint32_t index)
 {
 	struct hk_fi_peer *p = &d->peer[index];
-	struct hk_error err = {""};
-	int rc = hk_wires_step(d->wires, p->wire, &err);
+	uint32_t place = index;
+	int rc = connect_to(d, &place, ASK_MS);
 
-	if (rc == 0 && !p->called)
-		p->called = hk_calls_send(d->calls, p->endpoint, &d->name) == 0;
-	if (rc == 0)
-		return;
-	if (rc > 0)
-		rc = meet(d, &p->name, p->wire->txq[0], &index);
-	else
-		hk_fi_warn("%s", err.text);
-	if (rc) {
-		hk_wires_abandon(d->wires, p->wire);
-		p->failed = true;
+	if (rc == 0) {
+		if (!p->called)
+			p->called = hk_calls_send(d->calls, p->endpoint, &d->name) == 0;
+		return false;
 	}
-	free(p->wire);
-	p->wire = NULL;
+	p->failed = rc < 0 ||
+		    place != index; /* the other one has sent by a wire that is not its own */
+	p->connecting = false;
 	d->connecting--;
+	return true;
+}
+
+/* hikyakud's wire to a node serves all workers there, and the worker shall know each of them before
+ * it sends. So a look that finds the wire up finds all of them, and one look in vain is enough. */
+static void step_all(struct hk_fi_domain *d)
+{
+	uint32_t first = d->first, count = d->peers;
+	bool in_vain = false;
+
+	for (uint32_t i = 0; d->connecting && i < count; i++) {
+		uint32_t index = (first + i) % count;
+		const struct hk_fi_peer *p = &d->peer[index];
+
+		if (!p->connecting ||
+		    (in_vain && !hk_hosted_reaches(d->hosted, hk_fi_name_hosted(&p->name).node_id)))
+			continue;
+		if (!step(d, index) && d->hosted) {
+			in_vain = true;
+			d->first = index + 1; /* of the next look */
+		}
+	}
 }
 
 void hk_fi_peers_step(struct hk_fi_domain *d)
@@ -183,9 +274,7 @@ void hk_fi_peers_step(struct hk_fi_domain *d)
 	/* the caller's call says so if it is in vain */
 	while (hk_calls_next(d->calls, &caller))
 		(void)hk_fi_peer_find(d, &caller, &index);
-	for (uint32_t i = 0; d->connecting && i < d->peers; i++)
-		if (d->peer[i].wire)
-			step(d, i);
+	step_all(d);
 }
 
 int hk_fi_peer_wait(struct hk_fi_domain *d, struct hk_fi_peer *p)
@@ -196,9 +285,15 @@ int hk_fi_peer_wait(struct hk_fi_domain *d, struct hk_fi_peer *p)
 		p->wanted = now;
 	if (!p->failed && now - p->wanted < (uint64_t)hk_fi_params.connect_timeout_ms * HK_MSEC)
 		return -FI_EAGAIN;
-	hk_fi_warn("no wire to endpoint %08x: the other end has not connected within %d ms; fix: "
-		   "see why that process does not insert our address, or set "
-		   "FI_HIKYAKU_CONNECT_TIMEOUT_MS",
-		   p->endpoint, hk_fi_params.connect_timeout_ms);
+	if (p->failed && shares_node(d, p))
+		hk_fi_warn("hikyakud makes no wire to endpoint %08x, since it is on this node; "
+			   "fix: let the program's shared memory carry what stays on a node, or "
+			   "set FI_HIKYAKU_MODE to inline",
+			   p->endpoint);
+	else
+		hk_fi_warn("no wire to endpoint %08x: the other end has not connected within %d "
+			   "ms; fix: see why that process does not insert our address, or set "
+			   "FI_HIKYAKU_CONNECT_TIMEOUT_MS",
+			   p->endpoint, hk_fi_params.connect_timeout_ms);
 	return -FI_EHOSTUNREACH;
 }

@@ -33,6 +33,9 @@ static const struct {
 	{"port", FI_PARAM_STRING, &hk_fi_params.port,
 	 "The port to use, such as udp:addr=eth0 or memif:dir=/run/hk; see docs/ports.md "
 	 "(default: auto)"},
+	{"mode", FI_PARAM_STRING, &hk_fi_params.mode,
+	 "The polling mode: inline, or with hikyakud hybrid, split, daemon, or auto; see "
+	 "docs/modes.md (default: inline)"},
 	{"protection", FI_PARAM_STRING, &hk_fi_params.protection,
 	 "The protection of every frame: off, crc, auth or seal; see docs/security.md (default: "
 	 "auto, which is off with memif wires and auth with all other ports)"},

@@ -30,6 +30,7 @@
 #include "libfabric/name.h"
 #include "libfabric/pool.h"
 #include "libfabric/refuse.h"
+#include "worker/idle.h"
 
 #include <pthread.h>
 #include <rdma/fi_atomic.h>
@@ -85,7 +86,7 @@ extern struct hk_fi_libfabric hk_fi_libfabric;
 
 /* The user's parameters, FI_HIKYAKU_… in the environment. */
 struct hk_fi_params {
-	char *port, *protection, *if_include, *if_exclude;
+	char *port, *mode, *protection, *if_include, *if_exclude;
 	int key, progress_thread, yield, connect_timeout_ms, peer_timeout_ms, linger_ms;
 	int tx_buffers, rx_buffers, rx_backlog, eager;
 };
@@ -115,6 +116,7 @@ struct hk_fi_peer {
 	hk_peer peer;               /* HK_PEER_NONE: its wire is not up, or it is our own worker */
 	struct hk_wires_peer *wire; /* until it is up, else NULL */
 	struct hk_fi_name name;     /* until then */
+	bool connecting;            /* its wire, or hikyakud's to its node, is not up yet */
 	bool called;                /* it knows that we want a wire */
 	bool failed;                /* there will be no wire */
 	uint64_t wanted;            /* since when a send waits for the wire; 0: none does */
@@ -127,16 +129,20 @@ struct hk_fi_domain {
 	struct fid_domain fid;
 	struct hk_fi_fabric *fabric;
 	struct hk_worker *worker;
-	struct hk_wires *wires; /* its ports are point-to-point wires; else NULL */
-	struct hk_calls *calls; /* by those who want a wire */
-	char port[256];         /* its spec */
+	struct hk_hosted *hosted; /* by hikyakud; NULL: mode inline */
+	struct hk_wires *wires;   /* its ports are point-to-point wires of its own; else NULL */
+	struct hk_calls *calls;   /* by those who want a wire */
+	char port[256];           /* its spec */
 	struct hk_fi_peer *peer;
 	uint32_t peers, peer_room;
 	uint32_t *by_worker; /* the places in `peer`, by hk_peer */
 	uint32_t by_worker_room;
 	uint32_t connecting;         /* peers whose wire is not up */
+	uint32_t first;              /* of these, to be looked at in the next step */
 	uint64_t next_step;          /* of these, by the worker's clock */
 	unsigned idle;               /* polls in a row that found nothing */
+	struct hk_idle pause;        /* of a waiting program that shares its core */
+	uint64_t sleep_ns;           /* in place of a yield; 0: yield */
 	unsigned polls;              /* modulo 2^32 */
 	struct hk_fi_name name;      /* `number` is 0 */
 	bool basic;                  /* FI_MR_BASIC: our keys, and addresses in place of offsets */

@@ -47,7 +47,7 @@ static int open_descriptors(struct hk_fi_wait *w, int port)
 
 int hk_fi_wait_open(struct hk_fi_domain *d, struct hk_fi_wait *w, enum fi_wait_obj obj)
 {
-	int port = d->wires ? -1 : hk_worker_wait_fd(d->worker);
+	int port = d->wires || d->hosted ? -1 : hk_worker_wait_fd(d->worker);
 
 	*w = (struct hk_fi_wait){.fd = -1, .event = -1, .timer = -1};
 	if (obj == FI_WAIT_NONE || obj == FI_WAIT_YIELD || (obj == FI_WAIT_UNSPEC && port < 0))
@@ -56,7 +56,8 @@ int hk_fi_wait_open(struct hk_fi_domain *d, struct hk_fi_wait *w, enum fi_wait_o
 		hk_fi_warn("there is no wait object %d; fix: ask for FI_WAIT_FD", obj);
 	else if (port < 0)
 		hk_fi_warn("port %s cannot wake a sleeper; fix: set FI_HIKYAKU_PORT to a port "
-			   "udp:… or af_xdp:…, or ask for FI_WAIT_NONE",
+			   "udp:… or af_xdp:… and FI_HIKYAKU_MODE to inline, or ask for "
+			   "FI_WAIT_NONE",
 			   d->port);
 	else
 		return open_descriptors(w, port);

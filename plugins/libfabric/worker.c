@@ -4,6 +4,7 @@
  */
 #include "libfabric/provider.h"
 #include "base/launcher.h"
+#include "hostd/hosted.h"
 #include "port/auto.h"
 #include "port/port.h"
 #include "worker/calls.h"
@@ -11,6 +12,7 @@
 #include "worker/wires.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +25,21 @@ _Static_assert(sizeof((struct hk_fi_domain){0}.port) == HK_PORT_SPEC_MAX, "a por
 #define EAGER_SOCKETS (64u << 10) /* a round trip costs more there: openmpi/btl/module.c */
 #define EAGER         (16u << 10)
 
+#define HOSTED_PEERS 4096u /* a slot of hikyakud has its memory from the start */
+#define HOSTED_KEY   1u    /* of jobs without one: hikyakud needs a key */
+
+/* A number that the launcher has set; else @without. */
+static unsigned number(const char *text, unsigned without)
+{
+	unsigned long n = text ? strtoul(text, NULL, 10) : without;
+
+	return n <= UINT32_MAX ? (unsigned)n : without;
+}
+
 static int choose_port(char *list, size_t len, struct hk_error *err)
 {
-	const char *rank = hk_launcher_local_rank();
 	const struct hk_auto_config cfg = {PARAMS->if_include, PARAMS->if_exclude,
-					   rank ? (unsigned)strtoul(rank, NULL, 10) : 0};
+					   number(hk_launcher_local_rank(), 0)};
 
 	if (PARAMS->port && *PARAMS->port && strcmp(PARAMS->port, "auto") != 0) {
 		snprintf(list, len, "%s", PARAMS->port);
@@ -94,6 +106,85 @@ static void configure(struct hk_fi_domain *d, struct hk_worker_config *cfg)
 	cfg->regions = HK_FI_REGIONS;
 	cfg->lost = on_lost;
 	cfg->lost_arg = d;
+}
+
+static void note(const char *text)
+{
+	hk_fi_say(FI_LOG_INFO, "%s", text);
+}
+
+/* Attaches to hikyakud, if the user wants that. Jobs may have no key of their own. Then the
+ * launcher's process tells their daemons apart. */
+static int attach(struct hk_fi_domain *d, const char *spec, struct hk_worker_config *cfg,
+		  struct hk_error *err)
+{
+	static _Atomic bool attached; /* DPDK joins one memory in the life of a process */
+	const uint32_t key = cfg->engine.key ? cfg->engine.key : HOSTED_KEY;
+	const struct hk_hosted_config hosted = {
+		.mode = PARAMS->mode && *PARAMS->mode ? PARAMS->mode : NULL,
+		.ports = 1,
+		.mode_parameter = "FI_HIKYAKU_MODE",
+		.port_parameter = "FI_HIKYAKU_PORT",
+		.note = note,
+		.request =
+			{
+				.job_key = key,
+				.job_daemon = cfg->engine.key ? 0 : (uint32_t)hk_launcher_process(),
+				.endpoint = d->name.endpoint,
+				.local_rank = number(hk_launcher_local_rank(), 0),
+				.local_ranks = number(hk_launcher_local_size(), 1),
+				.port = spec,
+				.huge_dir = getenv("HIKYAKU_HUGE_DIR"),
+				.rx_buffers = (unsigned)PARAMS->rx_buffers,
+				.tx_buffers = (unsigned)PARAMS->tx_buffers,
+				.timeout_ms = (unsigned)PARAMS->connect_timeout_ms,
+			},
+	};
+	int rc = hk_hosted_open(&hosted, &d->hosted, err);
+
+	if (rc || !d->hosted)
+		return rc;
+	cfg->engine.key = key;
+	if (!atomic_exchange(&attached, true))
+		return 0;
+	hk_hosted_close(d->hosted);
+	d->hosted = NULL;
+	return hk_error_set(err, -EBUSY,
+			    "this process has opened a domain in mode %s before, and with hikyakud "
+			    "it can open one; fix: set FI_HIKYAKU_MODE to inline",
+			    PARAMS->mode);
+}
+
+/* With hikyakud, which has the port. */
+static int open_hosted(struct hk_fi_domain *d, const char *spec, struct hk_worker_config *cfg,
+		       struct hk_error *err)
+{
+	const struct hk_ctl_welcome *l = hk_hosted_lease(d->hosted);
+	const struct hk_hosted_node node = hk_hosted_node(d->hosted);
+	int rc = hk_hosted_start_dpdk(d->hosted, NULL, false, err);
+
+	if (l->port_kind == HK_CTL_PORT_WIRES) {
+		cfg->engine.target_delay = HK_SEC;
+		d->name.kind |= HK_FI_NAME_WIRE;
+	}
+	cfg->engine.link_mbps = l->link_mbps;
+	cfg->engine.classes = l->classes;
+	cfg->engine.max_peers = HOSTED_PEERS;
+	cfg->frame_max = l->frame_max;
+	d->name.frame_max = (uint16_t)l->frame_max;
+	memcpy(d->name.address, l->mac, sizeof(l->mac));
+	hk_fi_name_set_hosted(&d->name, hk_hosted_mode(d->hosted), &node);
+	if (rc == 0)
+		rc = hk_hosted_memory(d->hosted, cfg, err);
+	if (rc == 0)
+		rc = hk_worker_open(cfg, &d->worker, err);
+	if (rc == 0)
+		rc = hk_hosted_share(d->hosted, d->worker, PARAMS->progress_thread && !d->is_auto,
+				     err);
+	if (rc == 0 && l->port_kind == HK_CTL_PORT_WIRES)
+		rc = hk_calls_open(spec, cfg->engine.key, d->name.endpoint, sizeof(d->name),
+				   &d->calls, err);
+	return rc;
 }
 
 static int open_wires(struct hk_fi_domain *d, const char *spec, struct hk_worker_config *cfg,
@@ -169,11 +260,15 @@ int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err)
 	if (rc)
 		return rc;
 	cfg.engine.protection = protection;
+	rc = attach(d, spec, &cfg, err);
+	if (rc)
+		return rc;
 	d->name.version = HK_FI_NAME_VERSION;
 	d->name.kind = protection;
 	d->name.key_check = hk_fi_key_check(cfg.engine.key);
-	rc = hk_port_spec_is_wire_set(spec) ? open_wires(d, spec, &cfg, err)
-					    : open_port(d, spec, &cfg, err);
+	rc = d->hosted                        ? open_hosted(d, spec, &cfg, err)
+	     : hk_port_spec_is_wire_set(spec) ? open_wires(d, spec, &cfg, err)
+					      : open_port(d, spec, &cfg, err);
 	if (rc)
 		return rc;
 	key = hk_worker_public_key(d->worker);
@@ -185,13 +280,17 @@ int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err)
 						   : EAGER;
 	d->eager = HK_MIN(d->eager, d->payload * HK_FRAGS_MAX - HK_FI_PREFIX_MAX);
 	rc = hk_fi_keys_open(d);
-	if (rc == 0 && PARAMS->progress_thread && !d->is_auto)
+	if (rc == 0 && PARAMS->progress_thread && !d->is_auto && !d->hosted)
 		rc = hk_worker_progress_thread_start(d->worker, 2000, 500, err);
 	return rc;
 }
 
 void hk_fi_worker_close(struct hk_fi_domain *d)
 {
+	struct hk_error err;
+
+	if (d->hosted && hk_hosted_unshare(d->hosted, &err) != 0)
+		hk_fi_warn("%s", err.text);
 	if (d->worker)
 		hk_worker_close(d->worker, (unsigned)PARAMS->linger_ms);
 	d->worker = NULL;
@@ -202,4 +301,6 @@ void hk_fi_worker_close(struct hk_fi_domain *d)
 	hk_wires_end(d->wires);
 	free(d->wires);
 	d->wires = NULL;
+	hk_hosted_close(d->hosted);
+	d->hosted = NULL;
 }

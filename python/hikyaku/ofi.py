@@ -3,14 +3,17 @@
 
 import os
 
+from . import hostd
 from .checkout import built
 
 
 def provider_settings() -> dict[str, str]:
-    """libfabric loads the providers in these directories beside its own."""
+    """libfabric loads the providers in these directories beside its own. The provider starts
+    hikyakud."""
     ours = str(built("plugins/libfabric/libhikyaku-fi.so").parent)
     others = os.environ.get("FI_PROVIDER_PATH", "").split(":")
-    return {"FI_PROVIDER_PATH": ":".join([ours, *(o for o in others if o not in ("", ours))])}
+    path = ":".join([ours, *(o for o in others if o not in ("", ours))])
+    return {"FI_PROVIDER_PATH": path, "HIKYAKU_DAEMON": hostd.program()}
 
 
 def mpich_settings() -> dict[str, str]:

@@ -155,7 +155,7 @@ static int join_or_start(struct hk_hostd_client *h, const struct hk_hostd_reques
 	char name[HK_RUNDIR_NAME_MAX + 1];
 	struct hk_rundir rd;
 
-	hk_rundir_job_name(req->job_key, name);
+	hk_rundir_job_name(req->job_daemon ? req->job_daemon : req->job_key, name);
 	int rc = hk_rundir_find(name, &rd, err);
 	while (rc == 0) {
 		rc = join(h, &rd, req, deadline, err);

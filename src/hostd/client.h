@@ -44,6 +44,7 @@ struct hk_hostd_request {
 	/* the daemon: the name of one that must run. NULL: the administrator's daemon if it runs on
 	 * this node, else the job's own, which the call starts if necessary */
 	const char *name;
+	uint32_t job_daemon; /* number in the name of the job's own; 0: job_key */
 	/* how to start the job's daemon; ignored if it runs */
 	const char *program;             /* NULL: $HIKYAKU_DAEMON, else `hikyakud` in PATH */
 	const char *port;                /* port spec (port/port.h) */

@@ -4,6 +4,8 @@
 It starts its proxies on the nodes as mpirun does, by agent.sh in place of ssh.
 """
 
+from collections.abc import Iterable
+
 from ..errors import HikyakuError
 from .options import Grammar
 from .topology import Topology
@@ -15,6 +17,9 @@ _ONE_VALUE = """
     localhost nameserver usize env-none genvnone topolib timeout
 """
 _VALUES = dict.fromkeys(_ONE_VALUE.split(), 1) | dict.fromkeys(("env", "genv"), 2)
+# Each node has these of its own (enter.sh).
+_OF_A_NODE = {"HIKYAKU_RUNDIR", "HIKYAKU_HUGE_DIR", "RUNTIME_DIRECTORY"}
+_LISTS = {"genvlist", "genvnone", "genvall", "envlist", "envnone", "envall"}
 _HOSTS = {"hosts", "host", "f", "hostfile"}
 
 
@@ -30,11 +35,21 @@ def check(options: list[str]) -> None:
         )
 
 
-def command(topology: Topology, program: str, agent: str, arguments: list[str]) -> list[str]:
-    """The command line of @program, Hydra's mpiexec. Consecutive ranks are on different nodes."""
+def command(
+    topology: Topology,
+    program: str,
+    agent: str,
+    arguments: list[str],
+    variables: Iterable[str],
+) -> list[str]:
+    """The command line of @program, Hydra's mpiexec. Consecutive ranks are on different nodes.
+    @variables: the names in the environment of mpiexec, which Hydra hands on to all nodes."""
     options, _ = split_command(arguments)
+    names = GRAMMAR.names(options)
     # rsh, since Hydra gives options to ssh; the agent takes a host and a command
     argv = [program, "-launcher", "rsh", "-launcher-exec", agent, "-iface", "ctl0"]
-    if not _HOSTS & GRAMMAR.names(options):
+    if not _HOSTS & names:
         argv += ["-hosts", ",".join(node.name for node in topology.nodes)]
+    if not _LISTS & names:
+        argv += ["-genvlist", ",".join(sorted(set(variables) - _OF_A_NODE))]
     return argv + arguments

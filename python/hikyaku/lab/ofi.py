@@ -23,11 +23,6 @@ def check(job: Job) -> None:
     """Raises an error if @job asks for what only the BTL has here."""
     if job.tag:
         raise HikyakuError("--tag is for Open MPI's BTL", "leave out --tag or --mpi")
-    if job.mode not in (None, "inline"):
-        raise HikyakuError(
-            f"--mode {job.mode} is for Open MPI: the libfabric provider polls its own port",
-            "leave out --mode or --mpi",
-        )
 
 
 def _of_mpi(name: str, provider: str) -> dict[str, str]:
@@ -40,8 +35,9 @@ def _of_mpi(name: str, provider: str) -> dict[str, str]:
         its = {"I_MPI_ROOT": str(root), "LD_LIBRARY_PATH": own, "I_MPI_FABRICS": "shm:ofi"}
         if provider == "tcp":  # which it takes if it finds no other one, and not by its name
             return its | {"FI_PROVIDER_PATH": own}
-        path = f"{provider_settings()['FI_PROVIDER_PATH']}:{own}"
-        return its | {"FI_PROVIDER_PATH": path, "I_MPI_OFI_PROVIDER": provider}
+        ours = provider_settings()
+        path = f"{ours['FI_PROVIDER_PATH']}:{own}"
+        return its | ours | {"FI_PROVIDER_PATH": path, "I_MPI_OFI_PROVIDER": provider}
     # libfabric 1.17 has its tcp below a provider for connections
     connected = name == mpi.OPENMPI and provider == "tcp"
     return provider_settings() | {
@@ -58,16 +54,20 @@ def settings(
     user: Mapping[str, str],
     name: str,
     port: str,
+    mode: str | None,
     *,
     tcp: bool,
     shared: bool,
 ) -> dict[str, str]:
     """@ours, the lab's, for MPI @name. @user: the user's environment. @port: the port spec of every
-    rank. @tcp: by libfabric's own provider, on the lab's TCP wire. @shared: ranks share cores."""
+    rank. @mode: the polling mode. @tcp: by libfabric's own provider, on the lab's TCP wire.
+    @shared: ranks share cores."""
     kept = {key: value for key, value in ours.items() if key not in _OF_THE_BTL}
     if tcp:
         return kept | _of_mpi(name, "tcp") | {"FI_TCP_IFACE": "tcp0"}
     provider = {"FI_HIKYAKU_PORT": port, "FI_HIKYAKU_YIELD": str(int(shared))}
+    if mode:
+        provider["FI_HIKYAKU_MODE"] = mode
     if shared and "FI_HIKYAKU_PEER_TIMEOUT_MS" not in user:
         # Their launchers start each node, or each rank, in a session of its own. Linux 6.18 can
         # keep a session off a core for half a minute: ranks would declare each other dead.

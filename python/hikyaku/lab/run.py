@@ -12,7 +12,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
@@ -202,6 +202,7 @@ def _check_all(topology: Topology, job: Job, given: Mapping[str, str]) -> None:
     if job.mpi in mpi.BY_HYDRA:
         hydra.check(options)
         openmpi.check_program([], program[0])
+        check(topology, job)
         check_wires(topology, job, hydra.rank_count(options) or 1, given)
         return
     count = openmpi.rank_count(options)
@@ -225,13 +226,15 @@ def _parts(job: Job) -> tuple[list[str], list[str]]:
     return _launcher(job).split_command(job.arguments)
 
 
-def _command(topology: Topology, runs: Path, job: Job) -> list[str]:
+def _command(topology: Topology, runs: Path, job: Job, variables: Iterable[str]) -> list[str]:
+    """@variables: the names in the environment of the launcher."""
     if not job.mpi:
         return ["mpirun", *job.arguments]
     program = mpi.program(job.mpi, "mpiexec")
     if job.mpi not in mpi.BY_HYDRA:
         return [program, *job.arguments]
-    return hydra.command(topology, program, str(runs.parent / "agent.sh"), job.arguments)
+    agent = str(runs.parent / "agent.sh")
+    return hydra.command(topology, program, agent, job.arguments, variables)
 
 
 def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
@@ -240,7 +243,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     _check_all(topology, job, given)
     options, program = _parts(job)
     count = _launcher(job).rank_count(options)
-    first, command = topology.nodes[0].name, _command(topology, runs, job)
+    first = topology.nodes[0].name
     with run_directory(runs) as run_dir:
         ours = settings(
             topology,
@@ -256,7 +259,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
         if job.mpi:
             port = given.get("FI_HIKYAKU_PORT") or port_spec(topology, run_dir, job.mode)
             shared = ours["OMPI_MCA_mpi_yield_when_idle"] == "1"
-            ours = ofi.settings(ours, given, job.mpi, port, tcp=job.tcp, shared=shared)
+            ours = ofi.settings(ours, given, job.mpi, port, job.mode, tcp=job.tcp, shared=shared)
         cores = topology.cpus(one_core=job.one_core)[first]
         start = time.monotonic()
         late, hung = False, None
@@ -264,6 +267,8 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             tagging(topology, runs.parent, run_dir, job, program) as (tagger, tags, said),
             Output(run_dir / "mpirun", job.capture) as output,
         ):
+            env = given | ours | tags
+            command = _command(topology, runs, job, env)
             argv = enter(runs.parent, first, cores, [*tagger, *command])
             watch = severed.Watch(topology, output.note)
             output.advise(said)
@@ -273,7 +278,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             try:
                 mpirun = subprocess.Popen(
                     argv,
-                    env=given | ours | tags,
+                    env=env,
                     stdin=subprocess.DEVNULL if job.capture else None,
                     **output.where(),
                 )
