@@ -106,17 +106,17 @@ int hk_wires_step(struct hk_wires *w, struct hk_wires_peer *peer, struct hk_erro
 			rc = open_wire(w, peer, i, false, err);
 		if (rc)
 			return rc;
-		if (peer->txq[i] < 0 && peer->wire[i] &&
-		    hk_port_wait_link(peer->wire[i], 0, err) == 0) {
-			rc = hk_worker_add_port(w->worker, peer->wire[i], err);
-			if (rc < 0)
-				return rc;
-			peer->txq[i] = rc;
-			rc = 0;
-		}
-		ready += peer->txq[i] >= 0;
+		ready += peer->wire[i] && hk_port_wait_link(peer->wire[i], 0, err) == 0;
 	}
-	return ready == shared(w, peer);
+	if (ready < shared(w, peer))
+		return 0;
+	for (unsigned i = 0; i < shared(w, peer); i++) {
+		rc = hk_worker_add_port(w->worker, peer->wire[i], err);
+		if (rc < 0)
+			return rc;
+		peer->txq[i] = rc;
+	}
+	return 1;
 }
 
 void hk_wires_abandon(struct hk_wires *w, struct hk_wires_peer *peer)

@@ -56,8 +56,10 @@ void hk_wires_open(struct hk_wires *w, struct hk_wires_peer *list, size_t n, hk_
  */
 int hk_wires_begin(struct hk_wires *w, struct hk_wires_peer *peer, struct hk_error *err);
 
-/* Gives the worker those wires to @peer whose other end has come since. Returns whether all are
- * there; they are in `txq` then. A failure is a negative errno with its sentence. */
+/* Opens what it can of the wires to @peer. When the other ends of all are there, gives them to the
+ * worker and returns 1; they are in `txq` then. The other end may have all of them before, and send
+ * by any. So the worker gets none until its caller can add the peer. Returns 0 if some are missing,
+ * or a negative errno with a sentence. */
 int hk_wires_step(struct hk_wires *w, struct hk_wires_peer *peer, struct hk_error *err);
 
 /* Closes what a peer that is not done has opened. */
