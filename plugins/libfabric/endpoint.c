@@ -171,6 +171,7 @@ static int setopt_ep(fid_t fid, int level, int option, const void *value, size_t
 	return 0;
 }
 
+_Static_assert(HK_FI_ENDPOINTS <= 1 << 6, "a name has 6 bits for the number of an endpoint");
 static int getname(fid_t fid, void *addr, size_t *len)
 {
 	struct hk_fi_ep *ep = container_of(fid, struct hk_fi_ep, fid.fid);

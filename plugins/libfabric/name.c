@@ -40,6 +40,16 @@ static bool is_possible(const struct hk_hosted_node *node)
 	       node->eager <= HK_CTL_MAX_EAGER;
 }
 
+/* How many ports can such a name have? */
+static unsigned most_ports(const struct hk_fi_name *name)
+{
+	if (hk_fi_name_mode(name))
+		return 1;
+	if (name->kind & HK_FI_NAME_WIRE)
+		return HK_FI_NAME_PORTS;
+	return name->kind & HK_FI_NAME_IP6 ? HK_FI_NAME_IP6S : HK_FI_NAME_MACS;
+}
+
 const char *hk_fi_name_check(const struct hk_fi_name *own, const struct hk_fi_name *peer)
 {
 	uint8_t differs = (own->kind ^ peer->kind) & ~HK_FI_NAME_COUNTS;
@@ -59,22 +69,33 @@ const char *hk_fi_name_check(const struct hk_fi_name *own, const struct hk_fi_na
 
 	if (hk_fi_name_mode(peer) && !is_possible(&node))
 		return "a slot that no hikyakud has; fix: install the same build on all nodes";
+	if (hk_fi_name_ports(peer) > most_ports(peer))
+		return "more ports than a name has; fix: install the same build on all nodes";
 	return NULL;
 }
 
-void hk_fi_name_address(const struct hk_fi_name *peer, unsigned port, const char *text,
-			struct hk_peer_addr *addr)
+void hk_fi_name_address(const struct hk_fi_name *peer, const int *txq, unsigned count,
+			const char *text, struct hk_peer_addr *addr)
 {
 	*addr = (struct hk_peer_addr){
 		.endpoint = peer->endpoint,
 		.epoch = HK_FI_EPOCH,
-		.port = (uint16_t)port,
+		.port = (uint16_t)txq[0],
 		.frame_max = peer->frame_max,
 		.name = text,
+		.more = count - 1,
 	};
 	if (peer->kind & HK_FI_NAME_IP6)
 		memcpy(addr->ip6, peer->address, sizeof(addr->ip6));
 	else
 		memcpy(addr->mac, peer->address, sizeof(addr->mac));
+	for (unsigned i = 1; i < count; i++) {
+		struct hk_path_addr *p = &addr->path[i - 1];
+
+		p->port = (uint16_t)txq[i];
+		p->frame_max = peer->frame_max;
+		if (!(peer->kind & HK_FI_NAME_WIRE))
+			memcpy(p->mac, peer->address + MAC_LEN * i, MAC_LEN);
+	}
 	memcpy(addr->public_key, peer->public_key, sizeof(addr->public_key));
 }

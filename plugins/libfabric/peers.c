@@ -79,9 +79,15 @@ uint32_t hk_fi_peer_of_stranger(struct hk_fi_domain *d, hk_peer peer)
 	return index;
 }
 
-/* Makes @name a peer of the worker, by its port @port, and by @bulk for bulk if that is not -1.
- * *@index: its place; another one if the worker knows it already, because it has sent before. */
-static int meet(struct hk_fi_domain *d, const struct hk_fi_name *name, int port, int bulk,
+/* The worker's ports to a peer. */
+struct txqs {
+	int txq[HK_PATHS_MAX]; /* by the peer's ports */
+	int bulk;              /* for bulk; -1: all are */
+};
+
+/* Makes @name a peer of the worker. *@index: its place; another one if the worker knows it already,
+ * because it has sent before. */
+static int meet(struct hk_fi_domain *d, const struct hk_fi_name *name, const struct txqs *by,
 		uint32_t *index)
 {
 	struct hk_peer_addr addr;
@@ -90,8 +96,9 @@ static int meet(struct hk_fi_domain *d, const struct hk_fi_name *name, int port,
 	char text[48];
 
 	snprintf(text, sizeof(text), "endpoint %08x", name->endpoint);
-	hk_fi_name_address(name, (unsigned)port, text, &addr);
-	addr.bulk = (uint16_t)(bulk + 1);
+	hk_fi_name_address(name, by->txq,
+			   HK_MIN(hk_fi_name_ports(&d->name), hk_fi_name_ports(name)), text, &addr);
+	addr.bulk = (uint16_t)(by->bulk + 1);
 	if (hk_worker_peer_add(d->worker, &addr, &peer, &err) != 0) {
 		hk_fi_warn("%s", err.text);
 		return -FI_EADDRNOTAVAIL;
@@ -113,18 +120,16 @@ static bool shares_node(const struct hk_fi_domain *d, const struct hk_fi_peer *p
 
 /* The worker's ports to @p. Returns whether its wire, if it needs one, is up, or a negative code.
  * @ask_ms: how long hikyakud may take to say that it is not. */
-static int look(struct hk_fi_domain *d, struct hk_fi_peer *p, unsigned ask_ms, int *txq, int *bulk,
+static int look(struct hk_fi_domain *d, struct hk_fi_peer *p, unsigned ask_ms, struct txqs *by,
 		struct hk_error *err)
 {
 	const struct hk_hosted_node node = hk_fi_name_hosted(&p->name);
 	int rc = 0;
 
-	*txq = 0;
-	*bulk = -1;
+	*by = (struct txqs){{0, 1, 2}, -1}; /* MACs, of which a name has at most three */
 	if (d->wires) {
 		rc = hk_wires_step(d->wires, p->wire, err);
-		if (rc > 0)
-			*txq = p->wire->txq[0];
+		memcpy(by->txq, p->wire->txq, sizeof(by->txq));
 		return rc;
 	}
 	if (!d->hosted)
@@ -134,7 +139,7 @@ static int look(struct hk_fi_domain *d, struct hk_fi_peer *p, unsigned ask_ms, i
 	if (rc == -ETIMEDOUT || (rc == 0 && !hk_hosted_reaches(d->hosted, node.node_id)))
 		return 0;
 	if (rc == 0)
-		rc = hk_hosted_txqs(d->hosted, &node, txq, bulk, err);
+		rc = hk_hosted_txqs(d->hosted, &node, by->txq, &by->bulk, err);
 	return rc ? rc : 1;
 }
 
@@ -144,12 +149,13 @@ static int connect_to(struct hk_fi_domain *d, uint32_t *index, unsigned ask_ms)
 {
 	struct hk_fi_peer *p = &d->peer[*index];
 	struct hk_error err = {""};
-	int txq, bulk, rc = look(d, p, ask_ms, &txq, &bulk, &err);
+	struct txqs by;
+	int rc = look(d, p, ask_ms, &by, &err);
 
 	if (rc == 0)
 		return 0;
 	if (rc > 0)
-		rc = meet(d, &p->name, txq, bulk, index);
+		rc = meet(d, &p->name, &by, index);
 	else
 		hk_fi_warn("%s", err.text);
 	if (rc && p->wire)
@@ -170,7 +176,7 @@ static int begin_wire(struct hk_fi_domain *d, struct hk_fi_peer *p)
 	if (!p->wire)
 		return -FI_ENOMEM;
 	p->wire->endpoint = p->endpoint;
-	p->wire->count = 1;
+	p->wire->count = hk_fi_name_ports(&p->name);
 	if (hk_wires_begin(d->wires, p->wire, &err) == 0)
 		return 0;
 	hk_fi_warn("%s", err.text);

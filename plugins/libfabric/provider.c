@@ -31,8 +31,8 @@ static const struct {
 	const char *help;
 } list[] = {
 	{"port", FI_PARAM_STRING, &hk_fi_params.port,
-	 "The port to use, such as udp:addr=eth0 or memif:dir=/run/hk; see docs/ports.md "
-	 "(default: auto)"},
+	 "The port to use, such as udp:addr=eth0 or memif:dir=/run/hk, or several with a + between "
+	 "them; see docs/ports.md (default: auto)"},
 	{"mode", FI_PARAM_STRING, &hk_fi_params.mode,
 	 "The polling mode: inline, or with hikyakud hybrid, split, daemon, or auto; see "
 	 "docs/modes.md (default: inline)"},

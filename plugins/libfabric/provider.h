@@ -132,7 +132,7 @@ struct hk_fi_domain {
 	struct hk_hosted *hosted; /* by hikyakud; NULL: mode inline */
 	struct hk_wires *wires;   /* its ports are point-to-point wires of its own; else NULL */
 	struct hk_calls *calls;   /* by those who want a wire */
-	char port[256];           /* its spec */
+	char port[256];           /* the list of its ports */
 	struct hk_fi_peer *peer;
 	uint32_t peers, peer_room;
 	uint32_t *by_worker; /* the places in `peer`, by hk_peer */

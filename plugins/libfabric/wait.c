@@ -7,8 +7,8 @@
  * Problem. A thread sleeps on a descriptor (FI_WAIT_FD). It must wake when a frame arrives, when
  * another thread adds an event, and when the protocol has something to do, such as a resend.
  *
- * Approach. Each wait object is an epoll descriptor of three others: that of the port, an eventfd
- * for the other threads, and a timer. Arming it polls until there is nothing to do, then sets the
+ * Approach. Each wait object is an epoll descriptor of others: those of the ports, an eventfd for
+ * the other threads, and a timer. Arming it polls until there is nothing to do, then sets the
  * timer to the engine's next deadline. So a sleeper without packets in flight sleeps without end.
  *
  * The progress thread would take the frames that must wake the sleeper. So an armed wait object
@@ -32,35 +32,52 @@
 #define POLLS_MAX  1000    /* of one attempt to sleep */
 #define PAUSE      HK_MSEC /* while operations are under way: not all they wait for wakes us */
 
-static int open_descriptors(struct hk_fi_wait *w, int port)
+/* Adds @fd, for which opening it has set errno if it is negative. */
+static bool add(const struct hk_fi_wait *w, int fd)
 {
-	int fds[] = {port, w->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
-		     w->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)};
 	struct epoll_event in = {.events = EPOLLIN};
 
+	return fd >= 0 && epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &in) == 0;
+}
+
+static int open_descriptors(const struct hk_fi_domain *d, struct hk_fi_wait *w)
+{
+	bool good;
+
 	w->fd = epoll_create1(EPOLL_CLOEXEC);
-	for (size_t i = 0; i < HK_ARRAY_LEN(fds); i++)
-		if (w->fd < 0 || fds[i] < 0 || epoll_ctl(w->fd, EPOLL_CTL_ADD, fds[i], &in) != 0)
-			return -errno;
-	return 0;
+	good = w->fd >= 0 && add(w, w->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) &&
+	       add(w, w->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+	for (unsigned i = 0; good && i < hk_fi_name_ports(&d->name); i++)
+		good = add(w, hk_worker_wait_fd(d->worker, i));
+	return good ? 0 : -errno;
+}
+
+/* Do all ports wake a sleeper? */
+static bool ports_wake(const struct hk_fi_domain *d)
+{
+	bool wake = !d->wires && !d->hosted;
+
+	for (unsigned i = 0; wake && i < hk_fi_name_ports(&d->name); i++)
+		wake = hk_worker_wait_fd(d->worker, i) >= 0;
+	return wake;
 }
 
 int hk_fi_wait_open(struct hk_fi_domain *d, struct hk_fi_wait *w, enum fi_wait_obj obj)
 {
-	int port = d->wires || d->hosted ? -1 : hk_worker_wait_fd(d->worker);
+	bool wake = ports_wake(d);
 
 	*w = (struct hk_fi_wait){.fd = -1, .event = -1, .timer = -1};
-	if (obj == FI_WAIT_NONE || obj == FI_WAIT_YIELD || (obj == FI_WAIT_UNSPEC && port < 0))
+	if (obj == FI_WAIT_NONE || obj == FI_WAIT_YIELD || (obj == FI_WAIT_UNSPEC && !wake))
 		return 0;
 	if (obj != FI_WAIT_FD && obj != FI_WAIT_UNSPEC)
 		hk_fi_warn("there is no wait object %d; fix: ask for FI_WAIT_FD", obj);
-	else if (port < 0)
+	else if (!wake)
 		hk_fi_warn("port %s cannot wake a sleeper; fix: set FI_HIKYAKU_PORT to a port "
 			   "udp:… or af_xdp:… and FI_HIKYAKU_MODE to inline, or ask for "
 			   "FI_WAIT_NONE",
 			   d->port);
 	else
-		return open_descriptors(w, port);
+		return open_descriptors(d, w);
 	return -FI_ENOSYS;
 }
 

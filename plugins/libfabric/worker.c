@@ -8,6 +8,7 @@
 #include "port/auto.h"
 #include "port/port.h"
 #include "worker/calls.h"
+#include "worker/ports.h"
 #include "worker/private.h"
 #include "worker/wires.h"
 
@@ -20,11 +21,10 @@
 
 #define PARAMS (&hk_fi_params)
 
-_Static_assert(sizeof((struct hk_fi_domain){0}.port) == HK_PORT_SPEC_MAX, "a port spec fits");
-
 #define EAGER_SOCKETS (64u << 10) /* a round trip costs more there: openmpi/btl/module.c */
 #define EAGER         (16u << 10)
 
+#define PORT         "FI_HIKYAKU_PORT"
 #define HOSTED_PEERS 4096u /* a slot of hikyakud has its memory from the start */
 #define HOSTED_KEY   1u    /* of jobs without one: hikyakud needs a key */
 
@@ -36,46 +36,38 @@ static unsigned number(const char *text, unsigned without)
 	return n <= UINT32_MAX ? (unsigned)n : without;
 }
 
-static int choose_port(char *list, size_t len, struct hk_error *err)
+/* A name says of what kind all ports are. So of those of auto we take the last, which is not
+ * optional. */
+static void keep_last(struct hk_ports *p)
+{
+	memmove(p->spec[0], p->spec[p->count - 1], sizeof(p->spec[0]));
+	p->optional[0] = false;
+	p->count = 1;
+}
+
+static int read_ports(struct hk_ports *p, struct hk_error *err)
 {
 	const struct hk_auto_config cfg = {PARAMS->if_include, PARAMS->if_exclude,
 					   number(hk_launcher_local_rank(), 0)};
+	char chosen[2 * HK_PORT_SPEC_MAX];
+	int rc;
 
-	if (PARAMS->port && *PARAMS->port && strcmp(PARAMS->port, "auto") != 0) {
-		snprintf(list, len, "%s", PARAMS->port);
-		return 0;
-	}
-	return hk_port_auto(&cfg, list, len, err);
+	if (PARAMS->port && *PARAMS->port && strcmp(PARAMS->port, "auto") != 0)
+		return hk_ports_read(p, PARAMS->port, PORT, err);
+	rc = hk_port_auto(&cfg, chosen, sizeof(chosen), err);
+	if (rc == 0)
+		rc = hk_ports_read(p, chosen, PORT, err);
+	if (rc == 0)
+		keep_last(p);
+	return rc;
 }
 
-/* One port: an optional one before it is left out. */
-static int one_port(const char *list, char *spec, struct hk_error *err)
-{
-	char all[HK_PATHS_MAX][HK_PORT_SPEC_MAX];
-	int n = hk_port_list_split(list, all, HK_PATHS_MAX, err), chosen = -1;
-
-	for (int i = 0; i < n; i++)
-		if (all[i][strlen(all[i]) - 1] != '?') {
-			if (chosen >= 0)
-				return hk_error_set(err, -EINVAL,
-						    "FI_HIKYAKU_PORT names several ports, and a "
-						    "domain has one; fix: name one");
-			chosen = i;
-		}
-	if (n < 0)
-		return n;
-	if (chosen < 0)
-		return hk_error_set(err, -EINVAL, "FI_HIKYAKU_PORT: '%s' names no port", list);
-	snprintf(spec, HK_PORT_SPEC_MAX, "%s", all[chosen]);
-	return 0;
-}
-
-static int choose_protection(const char *spec, uint8_t *protection, struct hk_error *err)
+static int choose_protection(const struct hk_ports *p, uint8_t *protection, struct hk_error *err)
 {
 	const char *name = PARAMS->protection;
 
 	if (!name || !*name || strcmp(name, "auto") == 0)
-		name = hk_port_spec_is_private(spec) ? "off" : "auth";
+		name = hk_ports_are_private(p) ? "off" : "auth";
 	if (hk_protection_by_name(name, protection) == 0)
 		return 0;
 	return hk_error_set(err, -EINVAL,
@@ -94,6 +86,12 @@ static void on_lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, cons
 	hk_fi_send_lost(d, peer);
 }
 
+static void on_path_down(void *arg, hk_peer peer, unsigned port, const char *text)
+{
+	(void)arg, (void)peer, (void)port;
+	hk_fi_warn("%s", text);
+}
+
 static void configure(struct hk_fi_domain *d, struct hk_worker_config *cfg)
 {
 	hk_worker_config_default(cfg);
@@ -105,6 +103,7 @@ static void configure(struct hk_fi_domain *d, struct hk_worker_config *cfg)
 	cfg->rx_backlog = (unsigned)PARAMS->rx_backlog;
 	cfg->regions = HK_FI_REGIONS;
 	cfg->lost = on_lost;
+	cfg->path_down = on_path_down;
 	cfg->lost_arg = d;
 }
 
@@ -115,16 +114,16 @@ static void note(const char *text)
 
 /* Attaches to hikyakud, if the user wants that. Jobs may have no key of their own. Then the
  * launcher's process tells their daemons apart. */
-static int attach(struct hk_fi_domain *d, const char *spec, struct hk_worker_config *cfg,
+static int attach(struct hk_fi_domain *d, const struct hk_ports *p, struct hk_worker_config *cfg,
 		  struct hk_error *err)
 {
 	static _Atomic bool attached; /* DPDK joins one memory in the life of a process */
 	const uint32_t key = cfg->engine.key ? cfg->engine.key : HOSTED_KEY;
 	const struct hk_hosted_config hosted = {
 		.mode = PARAMS->mode && *PARAMS->mode ? PARAMS->mode : NULL,
-		.ports = 1,
+		.ports = p->count,
 		.mode_parameter = "FI_HIKYAKU_MODE",
-		.port_parameter = "FI_HIKYAKU_PORT",
+		.port_parameter = PORT,
 		.note = note,
 		.request =
 			{
@@ -133,26 +132,25 @@ static int attach(struct hk_fi_domain *d, const char *spec, struct hk_worker_con
 				.endpoint = d->name.endpoint,
 				.local_rank = number(hk_launcher_local_rank(), 0),
 				.local_ranks = number(hk_launcher_local_size(), 1),
-				.port = spec,
+				.port = p->spec[0],
 				.huge_dir = getenv("HIKYAKU_HUGE_DIR"),
 				.rx_buffers = (unsigned)PARAMS->rx_buffers,
 				.tx_buffers = (unsigned)PARAMS->tx_buffers,
 				.timeout_ms = (unsigned)PARAMS->connect_timeout_ms,
 			},
 	};
+	if (atomic_load(&attached) && hosted.mode && strcmp(hosted.mode, "inline") != 0)
+		return hk_error_set(err, -EBUSY,
+				    "this process has opened a domain in mode %s before, and it "
+				    "can open one; fix: set FI_HIKYAKU_MODE to inline",
+				    hosted.mode);
 	int rc = hk_hosted_open(&hosted, &d->hosted, err);
 
 	if (rc || !d->hosted)
 		return rc;
+	atomic_store(&attached, true);
 	cfg->engine.key = key;
-	if (!atomic_exchange(&attached, true))
-		return 0;
-	hk_hosted_close(d->hosted);
-	d->hosted = NULL;
-	return hk_error_set(err, -EBUSY,
-			    "this process has opened a domain in mode %s before, and with hikyakud "
-			    "it can open one; fix: set FI_HIKYAKU_MODE to inline",
-			    PARAMS->mode);
+	return 0;
 }
 
 /* With hikyakud, which has the port. */
@@ -163,14 +161,11 @@ static int open_hosted(struct hk_fi_domain *d, const char *spec, struct hk_worke
 	const struct hk_hosted_node node = hk_hosted_node(d->hosted);
 	int rc = hk_hosted_start_dpdk(d->hosted, NULL, false, err);
 
-	if (l->port_kind == HK_CTL_PORT_WIRES) {
-		cfg->engine.target_delay = HK_SEC;
-		d->name.kind |= HK_FI_NAME_WIRE;
-	}
-	cfg->engine.link_mbps = l->link_mbps;
-	cfg->engine.classes = l->classes;
+	const bool wires = l->port_kind == HK_CTL_PORT_WIRES;
+
+	d->name.kind |= wires ? HK_FI_NAME_WIRE : 0;
+	hk_ports_fit(cfg, l->frame_max, wires, l->link_mbps, l->classes);
 	cfg->engine.max_peers = HOSTED_PEERS;
-	cfg->frame_max = l->frame_max;
 	d->name.frame_max = (uint16_t)l->frame_max;
 	memcpy(d->name.address, l->mac, sizeof(l->mac));
 	hk_fi_name_set_hosted(&d->name, hk_hosted_mode(d->hosted), &node);
@@ -181,70 +176,115 @@ static int open_hosted(struct hk_fi_domain *d, const char *spec, struct hk_worke
 	if (rc == 0)
 		rc = hk_hosted_share(d->hosted, d->worker, PARAMS->progress_thread && !d->is_auto,
 				     err);
-	if (rc == 0 && l->port_kind == HK_CTL_PORT_WIRES)
+	if (rc == 0 && wires)
 		rc = hk_calls_open(spec, cfg->engine.key, d->name.endpoint, sizeof(d->name),
 				   &d->calls, err);
 	return rc;
 }
 
-static int open_wires(struct hk_fi_domain *d, const char *spec, struct hk_worker_config *cfg,
-		      struct hk_error *err)
+static int open_wires(struct hk_fi_domain *d, const struct hk_ports *p,
+		      const struct hk_worker_config *cfg, struct hk_error *err)
 {
-	struct hk_eal_config eal = {.lazy_buffers = true};
-	int rc = hk_port_wire_set_check(spec, err);
-
-	cfg->engine.target_delay = HK_SEC; /* nobody else's frames are in its queue */
-	cfg->frame_max = hk_port_wire_frame_max(spec);
 	d->name.kind |= HK_FI_NAME_WIRE;
 	d->name.frame_max = (uint16_t)cfg->frame_max;
-	if (rc == 0)
-		rc = hk_port_spec_eal(spec, &eal, err);
-	if (rc == 0)
-		rc = hk_eal_init(&eal, err);
-	if (rc == 0)
-		rc = hk_worker_open(cfg, &d->worker, err);
-	if (rc)
-		return rc;
 	d->wires = calloc(1, sizeof(*d->wires));
 	if (!d->wires)
 		return hk_error_set(err, -ENOMEM, "no memory");
 	*d->wires = (struct hk_wires){
 		.worker = d->worker,
-		.count = 1,
+		.count = p->count,
 		.key = cfg->engine.key,
 		.endpoint = d->name.endpoint,
 		.buffers = (unsigned)PARAMS->rx_buffers,
 		.timeout_ms = PARAMS->connect_timeout_ms,
 	};
-	snprintf(d->wires->spec[0], sizeof(d->wires->spec[0]), "%s", spec);
-	return hk_calls_open(spec, cfg->engine.key, d->name.endpoint, sizeof(d->name), &d->calls,
-			     err);
+	memcpy(d->wires->spec, p->spec, sizeof(d->wires->spec));
+	return hk_calls_open(p->spec[0], cfg->engine.key, d->name.endpoint, sizeof(d->name),
+			     &d->calls, err);
 }
 
-static int open_port(struct hk_fi_domain *d, const char *spec, struct hk_worker_config *cfg,
-		     struct hk_error *err)
+/* The ports are of one kind, and a name has room for their addresses. */
+static int check_ports(const struct hk_ports *p, struct hk_port *const *port, struct hk_error *err)
+{
+	unsigned most = p->wire_set         ? HK_FI_NAME_PORTS
+			: port[0]->info.ip6 ? HK_FI_NAME_IP6S
+					    : HK_FI_NAME_MACS;
+
+	for (unsigned i = 1; !p->wire_set && i < p->count; i++)
+		if (port[i]->info.datagrams != port[0]->info.datagrams ||
+		    port[i]->info.ip6 != port[0]->info.ip6)
+			return hk_error_set(err, -EINVAL,
+					    PORT ": %s and %s are of two kinds, which reach "
+						 "different peers; fix: name ports of one kind",
+					    p->spec[0], p->spec[i]);
+	if (p->count > most)
+		return hk_error_set(err, -E2BIG,
+				    PORT " names %u ports, and the name of an endpoint has room "
+					 "for %u such as %s; fix: name fewer",
+				    p->count, most, p->spec[0]);
+	return 0;
+}
+
+/* Notes the worker's addresses in the name. */
+static void set_addresses(struct hk_fi_domain *d, unsigned count)
 {
 	struct hk_peer_addr own;
-	int rc = hk_worker_open_port_spec(cfg, spec, PARAMS->connect_timeout_ms, &d->worker, err);
 
+	for (unsigned i = 0; i < count; i++) {
+		(void)hk_worker_address(d->worker, i, &own);
+		if (!d->name.frame_max || own.frame_max < d->name.frame_max)
+			d->name.frame_max = own.frame_max;
+		for (size_t k = 0; k < sizeof(own.ip6); k++)
+			if (own.ip6[k])
+				d->name.kind |= HK_FI_NAME_IP6;
+		if (d->name.kind & HK_FI_NAME_IP6)
+			memcpy(d->name.address, own.ip6, sizeof(own.ip6));
+		else
+			memcpy(d->name.address + sizeof(own.mac) * i, own.mac, sizeof(own.mac));
+	}
+}
+
+/* In mode inline. */
+static int open_ports(struct hk_fi_domain *d, struct hk_ports *p, struct hk_worker_config *cfg,
+		      struct hk_error *err)
+{
+	const struct hk_ports_config how = {
+		.buffers = (unsigned)PARAMS->rx_buffers,
+		.processes = number(hk_launcher_local_size(), 1),
+		.timeout_ms = PARAMS->connect_timeout_ms,
+		.note = note,
+	};
+	struct hk_eal_config eal = {.lazy_buffers = true};
+	struct hk_port *port[HK_PATHS_MAX] = {NULL};
+	unsigned taken = 0;
+	bool shared;
+	int rc = hk_ports_start_dpdk(p, &eal, err);
+
+	if (rc == 0)
+		rc = hk_ports_open(p, &how, cfg, port, &shared, err);
+	if (rc == 0)
+		rc = check_ports(p, port, err);
+	for (unsigned i = 0; rc == 0 && i < p->count && port[i]; i++)
+		rc = hk_port_wait_link(port[i], PARAMS->connect_timeout_ms, err);
+	if (rc == 0)
+		rc = hk_worker_open(cfg, &d->worker, err);
+	if (rc == 0)
+		rc = hk_ports_add(p, d->worker, port, &taken, err);
+	for (unsigned i = taken; rc && i < HK_PATHS_MAX; i++)
+		hk_port_close(port[i]);
 	if (rc)
 		return rc;
-	(void)hk_worker_address(d->worker, 0, &own);
-	d->name.frame_max = own.frame_max;
-	for (size_t i = 0; i < sizeof(own.ip6); i++)
-		if (own.ip6[i])
-			d->name.kind |= HK_FI_NAME_IP6;
-	if (d->name.kind & HK_FI_NAME_IP6)
-		memcpy(d->name.address, own.ip6, sizeof(own.ip6));
-	else
-		memcpy(d->name.address, own.mac, sizeof(own.mac));
+	d->name.more = (uint8_t)((p->count - 1) & 3);
+	if (p->wire_set)
+		return open_wires(d, p, cfg, err);
+	set_addresses(d, p->count);
 	return 0;
 }
 
 int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err)
 {
-	char list[2 * HK_PORT_SPEC_MAX], *spec = d->port;
 	struct hk_worker_config cfg;
+	struct hk_ports ports;
 	const uint8_t *key;
 	uint8_t protection = 0;
 	int rc;
@@ -252,32 +292,30 @@ int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err)
 	if (getrandom(&d->name.endpoint, sizeof(d->name.endpoint), 0) != sizeof(d->name.endpoint))
 		return hk_error_set(err, -EIO, "getrandom: %s", strerror(errno));
 	configure(d, &cfg);
-	rc = choose_port(list, sizeof(list), err);
+	rc = read_ports(&ports, err);
 	if (rc == 0)
-		rc = one_port(list, spec, err);
-	if (rc == 0)
-		rc = choose_protection(spec, &protection, err);
+		rc = choose_protection(&ports, &protection, err);
 	if (rc)
 		return rc;
 	cfg.engine.protection = protection;
-	rc = attach(d, spec, &cfg, err);
+	hk_ports_text(&ports, d->port, sizeof(d->port));
+	rc = attach(d, &ports, &cfg, err);
 	if (rc)
 		return rc;
 	d->name.version = HK_FI_NAME_VERSION;
 	d->name.kind = protection;
 	d->name.key_check = hk_fi_key_check(cfg.engine.key);
-	rc = d->hosted                        ? open_hosted(d, spec, &cfg, err)
-	     : hk_port_spec_is_wire_set(spec) ? open_wires(d, spec, &cfg, err)
-					      : open_port(d, spec, &cfg, err);
+	rc = d->hosted ? open_hosted(d, ports.spec[0], &cfg, err)
+		       : open_ports(d, &ports, &cfg, err);
 	if (rc)
 		return rc;
 	key = hk_worker_public_key(d->worker);
 	if (key)
 		memcpy(d->name.public_key, key, sizeof(d->name.public_key));
 	d->payload = hk_worker_frame_payload(d->worker);
-	d->eager = PARAMS->eager > 0               ? (size_t)PARAMS->eager
-		   : strncmp(spec, "udp:", 4) == 0 ? EAGER_SOCKETS
-						   : EAGER;
+	d->eager = PARAMS->eager > 0                        ? (size_t)PARAMS->eager
+		   : strncmp(ports.spec[0], "udp:", 4) == 0 ? EAGER_SOCKETS
+							    : EAGER;
 	d->eager = HK_MIN(d->eager, d->payload * HK_FRAGS_MAX - HK_FI_PREFIX_MAX);
 	rc = hk_fi_keys_open(d);
 	if (rc == 0 && PARAMS->progress_thread && !d->is_auto && !d->hosted)

@@ -37,8 +37,8 @@ char *hk_worker_region_at(const struct hk_worker *w, hk_peer p, hk_region r, uns
 
 /* ---- sleeping -------------------------------------------------------------------------------- */
 
-/* A descriptor that is readable when frames have arrived at the first port; -1: it has none. */
-int hk_worker_wait_fd(const struct hk_worker *w);
+/* A descriptor that is readable when frames have arrived at port @port; -1: it has none. */
+int hk_worker_wait_fd(const struct hk_worker *w, unsigned port);
 
 /* Keeps progress proxies out until hk_worker_release(), so that frames wake a sleeper. The caller
  * may still poll. As often as hk_worker_release(). */

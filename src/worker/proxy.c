@@ -284,9 +284,9 @@ void hk_worker_break(struct hk_worker *w, const char *text)
 
 /* ---- sleeping -------------------------------------------------------------------------------- */
 
-int hk_worker_wait_fd(const struct hk_worker *w)
+int hk_worker_wait_fd(const struct hk_worker *w, unsigned port)
 {
-	return w->txqs ? hk_port_wait_fd(w->txq[0]->port) : -1;
+	return port < w->txqs ? hk_port_wait_fd(w->txq[port]->port) : -1;
 }
 
 void hk_worker_hold(struct hk_worker *w)

@@ -62,7 +62,7 @@ static void open_hostile(struct hostile *h)
 	cfg.engine.epoch = HK_FI_EPOCH;
 	cfg.lost = on_lost;
 	CHECK_OK(hk_worker_open_port_spec(&cfg, "udp:addr=127.0.0.1", 1000, &h->worker, ERR));
-	hk_fi_name_address(&name, 0, "the provider", &addr);
+	hk_fi_name_address(&name, (int[]){0}, 1, "the provider", &addr);
 	CHECK_OK(hk_worker_peer_add(h->worker, &addr, &h->provider, ERR));
 	hk_worker_set_am(h->worker, HK_FI_AM_DONE, on_done, h);
 }

@@ -35,7 +35,7 @@ TEST(says_where_a_hosted_worker_is)
 		CHECK_EQ(n.kind & HK_FI_NAME_PROT, HK_PROTECTION_SEAL);
 		CHECK(n.kind & HK_FI_NAME_WIRE);
 		CHECK(!hk_fi_name_check(&n, &n));
-		hk_fi_name_address(&n, 3, "it", &addr);
+		hk_fi_name_address(&n, (int[]){3}, 1, "it", &addr);
 		CHECK_EQ(memcmp(addr.mac, n.address, 6), 0);
 		CHECK_EQ(addr.port, 3);
 		if (!mode)
@@ -43,6 +43,25 @@ TEST(says_where_a_hosted_worker_is)
 		CHECK(got.node_id == node.node_id && got.slot == node.slot);
 		CHECK(got.slots == node.slots && got.eager == node.eager);
 	}
+}
+
+/* Two of three MACs lead to ports of ours. */
+TEST(has_several_ports)
+{
+	struct hk_fi_name n = name_of(0);
+	struct hk_peer_addr addr;
+
+	n.kind = 0;
+	n.more = 2;
+	for (unsigned i = 0; i < sizeof(n.address); i++)
+		n.address[i] = (uint8_t)i;
+	CHECK_EQ(hk_fi_name_ports(&n), HK_FI_NAME_MACS);
+	CHECK(!hk_fi_name_check(&n, &n));
+	hk_fi_name_address(&n, (int[]){5, 7}, 2, "it", &addr);
+	CHECK(addr.port == 5 && addr.more == 1 && addr.path[0].port == 7);
+	CHECK_EQ(memcmp(addr.mac, n.address, 6), 0);
+	CHECK_EQ(memcmp(addr.path[0].mac, n.address + 6, 6), 0);
+	CHECK_EQ(addr.path[0].frame_max, n.frame_max);
 }
 
 static void refused(const struct hk_fi_name *own, const struct hk_fi_name *peer, const char *says)
@@ -83,6 +102,27 @@ TEST(refuses_slots_that_cannot_be)
 		hk_fi_name_set_hosted(&peer, HK_CTL_HYBRID, &bad[i]);
 		refused(&own, &peer, "a slot that no hikyakud has");
 	}
+}
+
+TEST(refuses_more_ports_than_it_has_room_for)
+{
+	static const struct {
+		uint8_t kind;
+		unsigned most;
+	} kinds[] = {{0, 3}, {HK_FI_NAME_IP6, 1}, {HK_FI_NAME_WIRE, 4}};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(kinds); i++)
+		for (unsigned count = 1; count <= HK_FI_NAME_PORTS; count++) {
+			struct hk_fi_name own = name_of(0), peer = own;
+
+			own.kind = kinds[i].kind;
+			peer.kind = kinds[i].kind;
+			peer.more = (uint8_t)((count - 1) & 3);
+			if (count > kinds[i].most)
+				refused(&own, &peer, "more ports than a name has");
+			else
+				CHECK(!hk_fi_name_check(&own, &peer));
+		}
 }
 
 TEST(refuses_what_differs)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/libfabric/test_wait.c: completion queues and counters on which threads sleep. The
- * tests run over a network that loses nothing, and over one that does. A port that cannot wake has
- * a test of its own.
+ * tests run over a network that loses nothing, over one that does, and with two ports of which the
+ * first is dead. A port that cannot wake has a test of its own.
  */
 #include "ends.h"
 
