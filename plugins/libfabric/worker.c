@@ -62,20 +62,6 @@ static int read_ports(struct hk_ports *p, struct hk_error *err)
 	return rc;
 }
 
-static int choose_protection(const struct hk_ports *p, uint8_t *protection, struct hk_error *err)
-{
-	const char *name = PARAMS->protection;
-
-	if (!name || !*name || strcmp(name, "auto") == 0)
-		name = hk_ports_are_private(p) ? "off" : "auth";
-	if (hk_protection_by_name(name, protection) == 0)
-		return 0;
-	return hk_error_set(err, -EINVAL,
-			    "FI_HIKYAKU_PROTECTION: there is no protection \"%s\"; fix: auto, "
-			    "off, crc, auth or seal",
-			    name);
-}
-
 static void on_lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, const char *text)
 {
 	struct hk_fi_domain *d = arg;
@@ -294,7 +280,8 @@ int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err)
 	configure(d, &cfg);
 	rc = read_ports(&ports, err);
 	if (rc == 0)
-		rc = choose_protection(&ports, &protection, err);
+		rc = hk_ports_protection(&ports, PARAMS->protection, "FI_HIKYAKU_PROTECTION",
+					 &protection, err);
 	if (rc)
 		return rc;
 	cfg.engine.protection = protection;

@@ -4,6 +4,7 @@
  */
 #include "worker/ports.h"
 #include "base/say.h"
+#include "worker/private.h"
 
 #include <errno.h>
 #include <string.h>
@@ -58,12 +59,21 @@ int hk_ports_read(struct hk_ports *p, const char *list, const char *parameter, s
 	return rc;
 }
 
-bool hk_ports_are_private(const struct hk_ports *p)
+int hk_ports_protection(const struct hk_ports *p, const char *name, const char *parameter,
+			uint8_t *protection, struct hk_error *err)
 {
-	for (unsigned i = 0; i < p->count; i++)
+	bool automatic = !name || !*name || strcmp(name, "auto") == 0;
+
+	if (automatic)
+		name = "off";
+	for (unsigned i = 0; automatic && i < p->count; i++)
 		if (!hk_port_spec_is_private(p->spec[i]))
-			return false;
-	return true;
+			name = "auth";
+	if (hk_protection_by_name(name, protection) == 0)
+		return 0;
+	return hk_error_set(err, -EINVAL,
+			    "%s: there is no protection \"%s\"; fix: auto, off, crc, auth or seal",
+			    parameter, name);
 }
 
 void hk_ports_text(const struct hk_ports *p, char *text, size_t len)

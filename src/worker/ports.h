@@ -30,8 +30,10 @@ struct hk_ports {
 int hk_ports_read(struct hk_ports *p, const char *list, const char *parameter,
 		  struct hk_error *err);
 
-/* Can nobody but the two ends of each wire send to any of the ports? */
-bool hk_ports_are_private(const struct hk_ports *p);
+/* The protection that the user names in @parameter. NULL, "" or auto: off if nobody but the two
+ * ends of a wire can send to any of the ports, else auth. -EINVAL: there is no such protection. */
+int hk_ports_protection(const struct hk_ports *p, const char *name, const char *parameter,
+			uint8_t *protection, struct hk_error *err);
 
 /* Writes the ports in the form of the parameter. */
 void hk_ports_text(const struct hk_ports *p, char *text, size_t len);

@@ -39,21 +39,6 @@ static void identify(void)
 	hk_btl.epoch += hk_btl.epoch == 0;
 }
 
-/* Others can send to a port unless it has only wires between two processes of this machine. */
-static int choose_protection(struct hk_error *err)
-{
-	const char *name = PARAMS->protection;
-
-	if (!name || !*name || strcmp(name, "auto") == 0)
-		name = hk_ports_are_private(&hk_btl.ports) ? "off" : "auth";
-	if (hk_protection_by_name(name, &hk_btl.protection))
-		return hk_error_set(err, -EINVAL,
-				    "btl_hikyaku_protection: there is no protection \"%s\"; fix: "
-				    "auto, off, crc, auth or seal",
-				    name);
-	return 0;
-}
-
 /* A peer needs memory when it is first used. A slot of hikyakud has its memory from the start. */
 #define MAX_PEERS        65536u
 #define MAX_PEERS_SHARED 4096u
@@ -268,7 +253,8 @@ int hk_btl_module_init(struct hk_error *err)
 	identify();
 	rc = hk_btl_port_list_read(err);
 	if (rc == 0)
-		rc = choose_protection(err);
+		rc = hk_ports_protection(&hk_btl.ports, PARAMS->protection,
+					 "btl_hikyaku_protection", &hk_btl.protection, err);
 	if (rc == 0)
 		rc = hk_btl_mode_choose(err);
 	if (rc == 0)

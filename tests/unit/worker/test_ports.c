@@ -19,15 +19,38 @@ TEST(reads_a_list)
 
 	CHECK_OK(hk_ports_read(&ports, HERE "+af_xdp:iface=a?+pci:0:1", "THE_PORT", ERR));
 	CHECK_EQ(ports.count, 3);
-	CHECK(!ports.wire_set && !hk_ports_are_private(&ports));
+	CHECK(!ports.wire_set);
 	CHECK(!ports.optional[0] && ports.optional[1] && !ports.optional[2]);
 	CHECK_STR(ports.spec[1], "af_xdp:iface=a");
 	hk_ports_text(&ports, text, sizeof(text));
 	CHECK_STR(text, HERE "+af_xdp:iface=a+pci:0:1");
 	CHECK_OK(hk_ports_read(&ports, "memif:dir=/a+memif:dir=/b", "THE_PORT", ERR));
-	CHECK(ports.count == 2 && ports.wire_set && hk_ports_are_private(&ports));
+	CHECK(ports.count == 2 && ports.wire_set);
 	/* each is a socket of its own */
 	CHECK_OK(hk_ports_read(&ports, HERE "+" HERE, "THE_PORT", ERR));
+}
+
+static void protected_by(const char *list, const char *name, enum hk_protection is)
+{
+	uint8_t protection;
+
+	CHECK_OK(hk_ports_read(&ports, list, "THE_PORT", ERR));
+	CHECK_OK(hk_ports_protection(&ports, name, "THE_NAME", &protection, ERR));
+	CHECK_EQ(protection, is);
+}
+
+/* Others can send to a port that is not a wire between two processes of this machine. */
+TEST(chooses_a_protection)
+{
+	uint8_t none;
+
+	protected_by("memif:dir=/a+memif:dir=/b", NULL, HK_PROTECTION_OFF);
+	protected_by(HERE, "", HK_PROTECTION_AUTH);
+	protected_by("memif:socket=/a,role=server+" HERE, "auto", HK_PROTECTION_AUTH);
+	protected_by(HERE, "crc", HK_PROTECTION_CRC);
+	protected_by("memif:dir=/a", "seal", HK_PROTECTION_SEAL);
+	CHECK_REFUSED(hk_ports_protection(&ports, "lock", "THE_NAME", &none, ERR), -EINVAL,
+		      "THE_NAME: there is no protection \"lock\"", "fix: ");
 }
 
 static void refused(const char *list, const char *says)
