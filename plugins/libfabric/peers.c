@@ -50,9 +50,6 @@ void hk_fi_peers_close(struct hk_fi_domain *d)
 		}
 	free(d->peer);
 	free(d->by_worker);
-	d->peer = NULL;
-	d->by_worker = NULL;
-	d->peers = d->peer_room = d->by_worker_room = 0;
 }
 
 /* Notes that the worker knows @index as @peer. */

@@ -316,16 +316,11 @@ void hk_fi_worker_close(struct hk_fi_domain *d)
 
 	if (d->hosted && hk_hosted_unshare(d->hosted, &err) != 0)
 		hk_fi_warn("%s", err.text);
-	if (d->worker)
-		hk_worker_close(d->worker, (unsigned)PARAMS->linger_ms);
-	d->worker = NULL;
+	hk_worker_close(d->worker, (unsigned)PARAMS->linger_ms);
 	hk_fi_keys_close(d);
 	hk_fi_peers_close(d);
 	hk_calls_close(d->calls);
-	d->calls = NULL;
 	hk_wires_end(d->wires);
 	free(d->wires);
-	d->wires = NULL;
 	hk_hosted_close(d->hosted);
-	d->hosted = NULL;
 }
