@@ -125,9 +125,9 @@ uint16_t *hk_memif_rx_position(const struct hk_memif_rings *r, uint16_t port, ui
 int hk_memif_rings_take(const struct hk_memif_rings *r, uint16_t port, uint16_t queue,
 			uint16_t frame_max)
 {
-	uint16_t *position = hk_memif_rx_position(r, port, queue);
+	uint16_t *position = queue < r->count / 2 ? hk_memif_rx_position(r, port, queue) : NULL;
 
-	if (!position || queue >= r->count / 2)
+	if (!position)
 		return -EPROTO;
 	*position = __atomic_load_n(&ring_at(r, queue)->tail, __ATOMIC_RELAXED);
 	return restore_unsent(r, r->count / 2 + queue, frame_max);

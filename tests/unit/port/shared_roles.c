@@ -277,6 +277,14 @@ static void signal_on(void)
 	role_reply("stopped");
 }
 
+/* A queue that the wire does not have. Its number may come from a peer. */
+static void take_others(void)
+{
+	for (unsigned q = QUEUES; q <= UINT16_MAX; q++)
+		CHECK_EQ(hk_port_take_queue(port, (uint16_t)q, ERR), -EPROTO);
+	role_reply("refused");
+}
+
 static void start_secondary(const char *name, unsigned queue)
 {
 	struct hk_eal_config eal = {.role = HK_EAL_SECONDARY, .shared = name, .lcore = 1 + queue};
@@ -320,6 +328,8 @@ ROLE(secondary)
 			fill(epoch);
 		} else if (strcmp(line, "drain") == 0) {
 			drain();
+		} else if (strcmp(line, "take others") == 0) {
+			take_others();
 		} else if (strcmp(line, "stay in tx") == 0) {
 			stay_in_tx();
 		} else if (strcmp(line, "stay in rx") == 0) {

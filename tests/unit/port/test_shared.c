@@ -122,6 +122,7 @@ TEST(each_its_own_queue)
 	command_all("exchange 1 5000");
 	expect_all("done 5000");
 	rig_call(&a.secondary[1], "faults", "doubled");
+	rig_call(&a.secondary[0], "take others", "refused");
 	rig_command(&a.secondary[0], "attach %d 0", atoi(rig_call(&a.primary, "ring", "ring ")));
 	CHECK_HAS(rig_expect(&a.secondary[0], "attached -95 "), "nobody has tried");
 	/* a secondary may not open ports */
