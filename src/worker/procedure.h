@@ -50,7 +50,7 @@ typedef enum hk_rpc_end hk_procedure_fn(void *arg, struct hk_rpc_caller *caller,
 
 /* The memory of a call; all of it is the worker's until `done`. */
 struct hk_rpc_bytes {
-	void *base;        /* the arguments, but for the last more_len bytes, and then the result */
+	void *base;        /* the arguments without the last more_len bytes, and then the result */
 	uint32_t room;     /* bytes that the result may have */
 	const void *more;  /* the rest of the arguments, or NULL */
 	uint32_t more_len; /* at most ask->len */

@@ -44,7 +44,7 @@ def bench_rma(
     sample_ms: int,
     json_file: Path | None,
 ) -> None:
-    """Measure MPI's one-sided operations, by components of Open MPI and by MPICH.
+    """Measure MPI's one-sided operations, by Open MPI and MPICH.
 
     Brings up a lab of two nodes. Rank 0 puts, gets, accumulates, fetches and adds, compares and
     swaps in a window of rank 1, which waits in MPI. It completes each operation before the next, or
