@@ -7,6 +7,7 @@
 #include "base/common.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 /* Calls of one window in flight. More than the worker sends to one peer before a reply comes, and
@@ -27,6 +28,8 @@ void hk_osc_ended(struct hk_osc_module *m, int target, struct hk_osc_request *re
 	/* a lost peer ends the job; the BTL has said why */
 	if (status == -ENOTCONN)
 		error = OMPI_ERR_UNREACH;
+	else if (status == -ENOMEM)
+		error = OMPI_ERR_OUT_OF_RESOURCE;
 	if (HK_UNLIKELY(error != OMPI_SUCCESS) && !request)
 		m->error = error;
 	if (request)
@@ -45,31 +48,34 @@ int hk_osc_wait(struct hk_osc_module *m, int target)
 }
 
 static opal_free_list_t pool;
-static size_t room_max; /* of a call in the pool; 0: there is no pool */
+static bool has_pool;
 
 OBJ_CLASS_INSTANCE(hk_osc_call, opal_free_list_item_t, NULL, NULL);
 
 int hk_osc_calls_open(const struct hk_btl_rpc *rpc)
 {
-	if (room_max)
-		return OMPI_SUCCESS;
-	OBJ_CONSTRUCT(&pool, opal_free_list_t);
-	int rc = opal_free_list_init(&pool, sizeof(hk_osc_call) + rpc->max(), 64,
-				     OBJ_CLASS(hk_osc_call), 0, 64, 0, -1, 16, NULL, 0, NULL, NULL,
-				     NULL);
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	int rc = OPAL_SUCCESS;
 
-	if (rc == OPAL_SUCCESS)
-		room_max = rpc->max();
-	else
-		OBJ_DESTRUCT(&pool);
+	pthread_mutex_lock(&mutex); /* threads may make their first windows together */
+	if (!has_pool) {
+		OBJ_CONSTRUCT(&pool, opal_free_list_t);
+		rc = opal_free_list_init(&pool, sizeof(hk_osc_call) + rpc->max(), 64,
+					 OBJ_CLASS(hk_osc_call), 0, 64, 0, -1, 16, NULL, 0, NULL,
+					 NULL, NULL);
+		has_pool = rc == OPAL_SUCCESS;
+		if (!has_pool)
+			OBJ_DESTRUCT(&pool);
+	}
+	pthread_mutex_unlock(&mutex);
 	return rc;
 }
 
 void hk_osc_calls_close(void)
 {
-	if (room_max)
+	if (has_pool)
 		OBJ_DESTRUCT(&pool);
-	room_max = 0;
+	has_pool = false;
 }
 
 struct hk_osc_call *hk_osc_call_new(struct hk_osc_module *m, int target, size_t room,
@@ -135,15 +141,16 @@ static void call_here(struct hk_osc_call *c, const struct hk_wire_atomic *ask)
 	struct hk_osc_target *t = m->peer[c->target].here;
 	struct hk_wire_atomic call = *ask;
 	struct hk_btl_caller caller = {.call = &call};
-	int target = c->target;
+	int target = c->target, rc;
 	bool tell;
-	char *args = malloc(c->room ? c->room : 1);
+	char *args = ask->len ? malloc(ask->len) : NULL;
 
-	if (!args) {
+	if (ask->len && !args) {
 		done(c, -ENOMEM);
 		return;
 	}
-	memcpy(args, c->bytes, ask->len - c->more_len);
+	if (ask->len)
+		memcpy(args, c->bytes, ask->len - c->more_len);
 	if (c->more_len)
 		memcpy(args + ask->len - c->more_len, c->more, c->more_len);
 	enum hk_rpc_end end = hk_osc_serve(t, &caller, false, args, c->bytes, &tell);
@@ -152,11 +159,13 @@ static void call_here(struct hk_osc_call *c, const struct hk_wire_atomic *ask)
 	c->call.old = 0;
 	c->call.result = call.len;
 	if (end == HK_RPC_LATER) /* of a lock */
-		while (!hk_osc_waiting(t->segment.state)[m->rank].granted)
+		while (!hk_osc_waiting(t->segment.state, t->ranks)[m->rank].granted)
 			opal_progress();
 	done(c, end == HK_RPC_DENIED ? -EACCES : 0);
-	if (tell)
-		(void)hk_osc_tell(m, target, HK_OSC_GRANT);
+	if (tell && (rc = hk_osc_tell(m, target, HK_OSC_GRANT)) != OMPI_SUCCESS)
+		m->error = rc;
+	if (t == &m->target && hk_osc_kind_of(ask->operand) == HK_OSC_UNLOCK)
+		opal_progress(); /* sends the replies to calls that waited for the lock */
 }
 
 /* Can this process carry out calls of @kind by itself? */

@@ -10,6 +10,7 @@
 
 #include "base/common.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +50,10 @@ int hk_osc_attach(struct hk_osc_target *t, void *base, size_t len)
 
 	if (!a)
 		return OMPI_ERR_OUT_OF_RESOURCE;
-	hk_osc_state_enter(t->segment.state);
+	if (!hk_osc_state_enter(t->segment.state)) {
+		free(a);
+		return OMPI_ERROR;
+	}
 	*a = (struct hk_osc_attached){t->attached, base, len};
 	t->attached = a;
 	hk_osc_state_leave(t->segment.state);
@@ -60,7 +64,8 @@ int hk_osc_detach(struct hk_osc_target *t, const void *base)
 {
 	struct hk_osc_attached *gone = NULL;
 
-	hk_osc_state_enter(t->segment.state);
+	if (!hk_osc_state_enter(t->segment.state))
+		return OMPI_ERROR;
 	for (struct hk_osc_attached **link = &t->attached; *link; link = &(*link)->next)
 		if ((*link)->base == base) {
 			gone = *link;
@@ -70,6 +75,50 @@ int hk_osc_detach(struct hk_osc_target *t, const void *base)
 	hk_osc_state_leave(t->segment.state);
 	free(gone);
 	return gone ? OMPI_SUCCESS : OMPI_ERR_BASE;
+}
+
+/* ---- predefined types and operations --------------------------------------------------------- */
+
+#define TYPES 256
+#define OPS   64
+
+/* By their Fortran index. Open MPI's own tables grow while other threads read them here. */
+static ompi_datatype_t *type_at[TYPES];
+static ompi_op_t *op_at[OPS];
+
+static void copy_tables(void)
+{
+	for (int i = 0; i < TYPES; i++) {
+		ompi_datatype_t *t = opal_pointer_array_get_item(&ompi_datatype_f_to_c_table, i);
+
+		if (t && ompi_datatype_is_predefined(t))
+			type_at[i] = t;
+	}
+	for (int i = 0; i < OPS; i++) {
+		ompi_op_t *o = opal_pointer_array_get_item(ompi_op_f_to_c_table, i);
+
+		if (o && ompi_op_is_intrinsic(o))
+			op_at[i] = o;
+	}
+}
+
+void hk_osc_data_open(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, copy_tables);
+}
+
+unsigned hk_osc_type_index(const ompi_datatype_t *type)
+{
+	unsigned index = (unsigned)type->d_f_to_c_index;
+
+	if (HK_LIKELY(index < TYPES && type_at[index] == type))
+		return index;
+	for (unsigned i = 0; i < TYPES; i++)
+		if (type_at[i] && type_at[i]->id == type->id)
+			return i;
+	return TYPES;
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -87,8 +136,8 @@ static bool type_of(struct hk_osc_data *a, unsigned index)
 {
 	ptrdiff_t lb, extent;
 
-	a->type = opal_pointer_array_get_item(&ompi_datatype_f_to_c_table, (int)index);
-	if (!a->type || !ompi_datatype_is_predefined(a->type))
+	a->type = index < TYPES ? type_at[index] : NULL;
+	if (!a->type)
 		return false;
 	ompi_datatype_get_extent(a->type, &lb, &extent);
 	a->extent = (size_t)extent;
@@ -99,8 +148,8 @@ static bool op_of(struct hk_osc_data *a, unsigned index)
 {
 	char *why = NULL;
 
-	a->op = opal_pointer_array_get_item(ompi_op_f_to_c_table, (int)index);
-	if (!a->op || !ompi_op_is_intrinsic(a->op))
+	a->op = index < OPS ? op_at[index] : NULL;
+	if (!a->op)
 		return false;
 	if (a->op == &ompi_mpi_op_replace.op || a->op == &ompi_mpi_op_no_op.op)
 		return true;
@@ -132,7 +181,7 @@ bool hk_osc_data_parse(const struct hk_osc_target *t, const struct hk_wire_atomi
 		struct hk_osc_run run = run_of(a, i);
 		size_t len;
 
-		if (__builtin_mul_overflow(run.count, a->extent, &len) ||
+		if (run.count == 0 || __builtin_mul_overflow(run.count, a->extent, &len) ||
 		    __builtin_add_overflow(a->total, len, &a->total) || !memory(t, run.offset, len))
 			return false;
 	}
@@ -141,7 +190,7 @@ bool hk_osc_data_parse(const struct hk_osc_target *t, const struct hk_wire_atomi
 	if (a->op == &ompi_mpi_op_no_op.op)
 		sent = 0;
 	return a->data_len == sent && a->total <= t->rpc->max() &&
-	       (a->kind != HK_OSC_CAS || a->total == a->extent);
+	       (a->kind != HK_OSC_CAS || (a->runs == 1 && a->total == a->extent));
 }
 
 /* Combines @count elements at @in into those at @at. */

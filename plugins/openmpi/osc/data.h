@@ -25,6 +25,13 @@ struct hk_osc_data {
 	size_t total; /* bytes of all runs; at most t->rpc->max() */
 };
 
+/* Learns Open MPI's predefined types and operations. Call it before the others. */
+void hk_osc_data_open(void);
+
+/* The number of @type in a call. It is predefined, or a type of MPI_Type_create_f90_real() and its
+ * relatives, which is the same as a predefined one. */
+unsigned hk_osc_type_index(const struct ompi_datatype_t *type);
+
 /* Reads @call, whose `len` bytes of arguments lie at @args. False: it is not valid. */
 bool hk_osc_data_parse(const struct hk_osc_target *t, const struct hk_wire_atomic *call,
 		       const void *args, struct hk_osc_data *a);

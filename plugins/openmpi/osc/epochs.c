@@ -56,7 +56,13 @@ int hk_osc_lock(int type, int target, int assert, struct ompi_win_t *win)
 	if (assert & MPI_MODE_NOCHECK)
 		return OMPI_SUCCESS;
 	p->lock = type == MPI_LOCK_EXCLUSIVE ? HK_OSC_WANTS_EXCLUSIVE : HK_OSC_WANTS_SHARED;
-	return p->here ? hk_osc_lock_hold(m, target) : OMPI_SUCCESS;
+	int rc = p->here ? hk_osc_lock_hold(m, target) : OMPI_SUCCESS;
+
+	if (HK_UNLIKELY(rc != OMPI_SUCCESS)) {
+		p->access = HK_OSC_NONE;
+		p->lock = HK_OSC_FREE;
+	}
+	return rc;
 }
 
 /* Gives the lock back. A call that asks for it may be in flight: this one follows it. */
@@ -174,7 +180,8 @@ int hk_osc_fence(int assert, struct ompi_win_t *win)
 
 /* ---- post, start, complete, wait ------------------------------------------------------------- */
 
-/* The ranks of @group in our communicator, in memory that the caller frees. NULL: no memory. */
+/* The ranks of @group in our communicator, in memory that the caller frees. NULL: one has none, or
+ * there is no memory. */
 static int *ranks_of(const struct hk_osc_module *m, ompi_group_t *group)
 {
 	int n = ompi_group_size(group);
@@ -187,6 +194,9 @@ static int *ranks_of(const struct hk_osc_module *m, ompi_group_t *group)
 	if (in && out)
 		rc = ompi_group_translate_ranks(group, n, in, m->comm->c_local_group, out);
 	free(in);
+	for (int i = 0; rc == OMPI_SUCCESS && i < n; i++)
+		if (out[i] < 0 || out[i] >= m->size)
+			rc = OMPI_ERR_BAD_PARAM; /* it is not of the window's group */
 	if (rc == OMPI_SUCCESS)
 		return out;
 	free(out);
@@ -202,7 +212,7 @@ int hk_osc_post(ompi_group_t *group, int assert, struct ompi_win_t *win)
 	if (m->exposed)
 		return OMPI_ERR_RMA_SYNC;
 	if (!(rank = ranks_of(m, group)))
-		return OMPI_ERR_OUT_OF_RESOURCE;
+		return OMPI_ERR_RMA_SYNC;
 	OBJ_RETAIN(group);
 	m->exposed = group;
 	for (int i = 0; i < ompi_group_size(group) && rc == OMPI_SUCCESS; i++)
@@ -223,9 +233,10 @@ int hk_osc_start(ompi_group_t *group, int assert, struct ompi_win_t *win)
 		if (m->peer[i].access != HK_OSC_NONE)
 			return OMPI_ERR_RMA_SYNC;
 	if (!(rank = ranks_of(m, group)))
-		return OMPI_ERR_OUT_OF_RESOURCE;
+		return OMPI_ERR_RMA_SYNC;
 	for (int i = 0; i < ompi_group_size(group); i++) {
-		_Atomic uint32_t *posted = &hk_osc_posted(m->target.segment.state)[rank[i]];
+		_Atomic uint32_t *posted = &hk_osc_posted(m->target.segment.state,
+							  m->target.ranks)[rank[i]];
 
 		while (!*posted)
 			opal_progress();

@@ -17,26 +17,32 @@ static bool take(struct hk_osc_lock *l, struct hk_osc_waiter *by, bool exclusive
 	return true;
 }
 
-bool hk_osc_lock_try(struct hk_osc_lock *l, struct hk_osc_waiter *all, uint32_t rank,
+bool hk_osc_lock_try(struct hk_osc_lock *l, struct hk_osc_waiters all, uint32_t rank,
 		     bool exclusive)
 {
-	return l->head == HK_OSC_NOBODY && take(l, &all[rank], exclusive);
+	bool is_next = l->head >= all.ranks || all.of[l->head].granted > all.of[rank].granted;
+
+	return is_next && take(l, &all.of[rank], exclusive);
 }
 
-void hk_osc_lock_wait(struct hk_osc_lock *l, struct hk_osc_waiter *all, uint32_t rank,
+void hk_osc_lock_wait(struct hk_osc_lock *l, struct hk_osc_waiters all, uint32_t rank,
 		      bool exclusive)
 {
 	uint32_t *link = &l->head;
 
 	/* mostly it is the last one, for it had the lock just now */
-	if (l->head != HK_OSC_NOBODY && all[l->tail].granted <= all[rank].granted)
-		link = &all[l->tail].next;
-	while (*link != HK_OSC_NOBODY && all[*link].granted <= all[rank].granted)
-		link = &all[*link].next;
-	all[rank].waits = true;
-	all[rank].exclusive = exclusive;
-	all[rank].next = *link;
-	if (*link == HK_OSC_NOBODY)
+	if (l->head < all.ranks && l->tail < all.ranks &&
+	    all.of[l->tail].granted <= all.of[rank].granted)
+		link = &all.of[l->tail].next;
+	for (uint32_t n = 0; n < all.ranks && *link < all.ranks; n++) {
+		if (all.of[*link].granted > all.of[rank].granted)
+			break;
+		link = &all.of[*link].next;
+	}
+	all.of[rank].waits = true;
+	all.of[rank].exclusive = exclusive;
+	all.of[rank].next = *link;
+	if (*link >= all.ranks)
 		l->tail = rank;
 	*link = rank;
 }
@@ -50,13 +56,13 @@ bool hk_osc_lock_release(struct hk_osc_lock *l)
 	return true;
 }
 
-uint32_t hk_osc_lock_next(struct hk_osc_lock *l, struct hk_osc_waiter *all)
+uint32_t hk_osc_lock_next(struct hk_osc_lock *l, struct hk_osc_waiters all)
 {
 	uint32_t rank = l->head;
 
-	if (rank == HK_OSC_NOBODY || !take(l, &all[rank], all[rank].exclusive))
+	if (rank >= all.ranks || !take(l, &all.of[rank], all.of[rank].exclusive))
 		return HK_OSC_NOBODY;
-	l->head = all[rank].next;
-	all[rank].waits = false;
+	l->head = all.of[rank].next;
+	all.of[rank].waits = false;
 	return rank;
 }

@@ -10,7 +10,8 @@
  * often than its share.
  *
  * A rank has one request at a time, so its number names it. All may lie in memory that processes
- * share.
+ * share. If one of them damages it, the order is wrong, but everything here ends, and touches these
+ * ranks alone.
  */
 #ifndef HK_OSC_LOCKS_H
 #define HK_OSC_LOCKS_H
@@ -27,6 +28,11 @@ struct hk_osc_waiter {
 	bool waits, exclusive;
 };
 
+struct hk_osc_waiters {
+	struct hk_osc_waiter *of;
+	uint32_t ranks;
+};
+
 struct hk_osc_lock {
 	uint64_t grants;     /* so far */
 	uint32_t readers;    /* that hold it */
@@ -37,17 +43,17 @@ struct hk_osc_lock {
 void hk_osc_lock_init(struct hk_osc_lock *l);
 
 /* May @rank have the lock at once? Then it has it. @all: the ranks. */
-bool hk_osc_lock_try(struct hk_osc_lock *l, struct hk_osc_waiter *all, uint32_t rank,
+bool hk_osc_lock_try(struct hk_osc_lock *l, struct hk_osc_waiters all, uint32_t rank,
 		     bool exclusive);
 
 /* Adds the request of @rank, which hk_osc_lock_try() refused. */
-void hk_osc_lock_wait(struct hk_osc_lock *l, struct hk_osc_waiter *all, uint32_t rank,
+void hk_osc_lock_wait(struct hk_osc_lock *l, struct hk_osc_waiters all, uint32_t rank,
 		      bool exclusive);
 
 /* Gives one holder's lock back. False: nobody holds it. */
 bool hk_osc_lock_release(struct hk_osc_lock *l);
 
 /* The next rank that has the lock now, taken off the list. HK_OSC_NOBODY: there is none. */
-uint32_t hk_osc_lock_next(struct hk_osc_lock *l, struct hk_osc_waiter *all);
+uint32_t hk_osc_lock_next(struct hk_osc_lock *l, struct hk_osc_waiters all);
 
 #endif

@@ -233,6 +233,7 @@ typedef struct hk_osc_request {
 OBJ_CLASS_DECLARATION(hk_osc_request);
 
 struct hk_osc_request *hk_osc_request_new(struct ompi_win_t *win);
+void hk_osc_request_free(struct hk_osc_request *r);
 void hk_osc_request_part_ended(struct hk_osc_request *r, int error);
 
 #endif

@@ -18,11 +18,10 @@
  * memory: of CAS the expected one, then the new one. GET, GET_ACC and CAS give back the elements
  * before.
  *
- * Locks. A call of one of these kinds, or NOTHING, may ask for the window's lock. The owner grants
- * requests in their order. It keeps the call, carries it out when it grants the lock, and then
- * replies. The caller may send UNLOCK behind it at once: the owner keeps that, too. Other calls for
- * data must wait for the reply, since they would be carried out before. A call that is denied has
- * no lock.
+ * Locks. A call of one of these kinds, or NOTHING, may ask for the window's lock. If it is taken,
+ * the owner keeps the call, carries it out when it grants the lock (locks.h), and then replies. The
+ * caller may send UNLOCK behind it at once: the owner keeps that, too. Other calls for data must
+ * wait for the reply, since they would be carried out before. A call that is denied has no lock.
  *
  * All ranks run the same build, so numbers are in the order of the host.
  */

@@ -2,9 +2,15 @@
 /* openmpi/osc/request.c: requests of rput and its relatives. */
 #include "openmpi/osc/osc_hikyaku.h"
 
+void hk_osc_request_free(struct hk_osc_request *r)
+{
+	OMPI_REQUEST_FINI(&r->super); /* Fortran may have a number for it */
+	OBJ_RELEASE(r);
+}
+
 static int request_free(struct ompi_request_t **request)
 {
-	OBJ_RELEASE(*request);
+	hk_osc_request_free((struct hk_osc_request *)*request);
 	*request = MPI_REQUEST_NULL;
 	return OMPI_SUCCESS;
 }
@@ -21,7 +27,7 @@ static void construct(struct hk_osc_request *r)
 	r->super.req_type = OMPI_REQUEST_WIN;
 	r->super.req_free = request_free;
 	r->super.req_cancel = request_cancel;
-	r->super.req_status._cancelled = 0;
+	r->super.req_status = ompi_status_empty; /* MPI defines its error alone */
 }
 
 OBJ_CLASS_INSTANCE(hk_osc_request, ompi_request_t, construct, NULL);

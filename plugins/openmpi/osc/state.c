@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,26 +38,27 @@ static size_t state_len(uint32_t ranks)
 	return ROUND_UP(posted_at(ranks) + ranks * sizeof(uint32_t), PAGE);
 }
 
-struct hk_osc_waiter *hk_osc_waiters(struct hk_osc_state *s)
+struct hk_osc_waiters hk_osc_waiters(struct hk_osc_state *s, uint32_t ranks)
 {
-	return (void *)((char *)s + WAITERS);
+	return (struct hk_osc_waiters){(void *)((char *)s + WAITERS), ranks};
 }
 
-struct hk_osc_waiting *hk_osc_waiting(struct hk_osc_state *s)
+struct hk_osc_waiting *hk_osc_waiting(struct hk_osc_state *s, uint32_t ranks)
 {
-	return (void *)((char *)s + waiting_at(s->ranks));
+	return (void *)((char *)s + waiting_at(ranks));
 }
 
-_Atomic uint32_t *hk_osc_posted(struct hk_osc_state *s)
+_Atomic uint32_t *hk_osc_posted(struct hk_osc_state *s, uint32_t ranks)
 {
-	return (void *)((char *)s + posted_at(s->ranks));
+	return (void *)((char *)s + posted_at(ranks));
 }
 
-static void init(struct hk_osc_state *s, uint32_t ranks)
+static void init(struct hk_osc_state *s)
 {
 	pthread_mutexattr_t a;
 
-	s->ranks = ranks;
+	if (getrandom(&s->cookie, sizeof(s->cookie), GRND_NONBLOCK) != sizeof(s->cookie))
+		s->cookie = (uint64_t)getpid() << 32 ^ (uintptr_t)s;
 	hk_osc_lock_init(&s->lock);
 	pthread_mutexattr_init(&a);
 	pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
@@ -114,16 +116,18 @@ bool hk_osc_segment_make(struct hk_osc_segment *g, uint32_t ranks, bool memory, 
 		memset(g->state, 0, begin);
 	}
 	g->memory = memory ? (char *)g->state + begin : NULL;
-	init(g->state, ranks);
+	init(g->state);
 	return true;
 }
 
-bool hk_osc_segment_map(struct hk_osc_segment *g, const char *name, uint32_t ranks, bool memory,
-			size_t size)
+bool hk_osc_segment_map(struct hk_osc_segment *g, const char *name, uint64_t cookie, uint32_t ranks,
+			bool memory, size_t size)
 {
 	size_t begin = state_len(ranks);
 	struct stat st;
 
+	if (memory && size > SIZE_MAX - begin)
+		return false;
 	*g = (struct hk_osc_segment){.len = begin + (memory ? size : 0)};
 	int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
 
@@ -135,6 +139,10 @@ bool hk_osc_segment_map(struct hk_osc_segment *g, const char *name, uint32_t ran
 	}
 	if (!map(g, fd))
 		return false;
+	if (g->state->cookie != cookie) {
+		hk_osc_segment_free(g);
+		return false;
+	}
 	g->memory = memory ? (char *)g->state + begin : NULL;
 	return true;
 }
@@ -156,11 +164,13 @@ void hk_osc_segment_free(struct hk_osc_segment *g)
 	*g = (struct hk_osc_segment){0};
 }
 
-void hk_osc_state_enter(struct hk_osc_state *s)
+bool hk_osc_state_enter(struct hk_osc_state *s)
 {
-	/* a rank that died inside ends the job soon */
-	if (HK_UNLIKELY(pthread_mutex_lock(&s->mutex) == EOWNERDEAD))
-		pthread_mutex_consistent(&s->mutex);
+	int rc = pthread_mutex_lock(&s->mutex);
+
+	if (HK_UNLIKELY(rc == EOWNERDEAD)) /* a rank that died inside ends the job soon */
+		rc = pthread_mutex_consistent(&s->mutex);
+	return rc == 0;
 }
 
 void hk_osc_state_leave(struct hk_osc_state *s)

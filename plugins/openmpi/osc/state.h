@@ -27,7 +27,7 @@ struct hk_osc_state {
 	pthread_mutex_t mutex; /* of everything that is not atomic; held shortly */
 	struct hk_osc_lock lock;
 	bool must_tell;             /* the owner must answer calls whose `granted` is set */
-	uint32_t ranks;             /* of the window's group */
+	uint64_t cookie;            /* drawn at random: another segment may have the same name */
 	_Atomic uint32_t completed; /* COMPLETE calls that no wait has used */
 };
 
@@ -41,26 +41,28 @@ struct hk_osc_segment {
 	bool is_mapped;                 /* else allocated */
 };
 
-/* The parts of the state that are arrays by rank. */
-struct hk_osc_waiter *hk_osc_waiters(struct hk_osc_state *s);
-struct hk_osc_waiting *hk_osc_waiting(struct hk_osc_state *s);
-_Atomic uint32_t *hk_osc_posted(struct hk_osc_state *s); /* POST calls that no start has used */
+/* The parts of the state of a window of @ranks ranks that are arrays by rank. */
+struct hk_osc_waiters hk_osc_waiters(struct hk_osc_state *s, uint32_t ranks);
+struct hk_osc_waiting *hk_osc_waiting(struct hk_osc_state *s, uint32_t ranks);
+/* POST calls that no start has used */
+_Atomic uint32_t *hk_osc_posted(struct hk_osc_state *s, uint32_t ranks);
 
 /* Makes the state of a window of @ranks ranks, and @size bytes of memory if @memory. @shared: for
  * other processes, if there is space for it. False: no memory. */
 bool hk_osc_segment_make(struct hk_osc_segment *g, uint32_t ranks, bool memory, size_t size,
 			 bool shared);
 
-/* Maps the segment @name of another rank. False: it cannot. */
-bool hk_osc_segment_map(struct hk_osc_segment *g, const char *name, uint32_t ranks, bool memory,
-			size_t size);
+/* Maps the segment @name of another rank, whose state has @cookie. False: it cannot. */
+bool hk_osc_segment_map(struct hk_osc_segment *g, const char *name, uint64_t cookie, uint32_t ranks,
+			bool memory, size_t size);
 
 /* All have mapped it. */
 void hk_osc_segment_unlink(struct hk_osc_segment *g);
 
 void hk_osc_segment_free(struct hk_osc_segment *g);
 
-void hk_osc_state_enter(struct hk_osc_state *s);
+/* False: the mutex is damaged. */
+bool hk_osc_state_enter(struct hk_osc_state *s);
 void hk_osc_state_leave(struct hk_osc_state *s);
 
 #endif

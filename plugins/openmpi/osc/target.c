@@ -42,7 +42,7 @@ static void answer(struct hk_osc_target *t, struct hk_btl_waiting *caller, const
 
 static bool release(struct hk_osc_target *t, uint32_t rank)
 {
-	struct hk_osc_waiting *w = &hk_osc_waiting(t->segment.state)[rank];
+	struct hk_osc_waiting *w = &hk_osc_waiting(t->segment.state, t->ranks)[rank];
 
 	if (!w->holds)
 		return false;
@@ -56,7 +56,7 @@ static void run_kept(struct hk_osc_target *t, uint32_t rank)
 	struct hk_osc_kept *k = t->kept[rank];
 	struct hk_osc_data d;
 
-	hk_osc_waiting(t->segment.state)[rank].called = false;
+	hk_osc_waiting(t->segment.state, t->ranks)[rank].called = false;
 	t->kept[rank] = NULL;
 	if (!k)
 		return;
@@ -79,7 +79,7 @@ static void run_kept(struct hk_osc_target *t, uint32_t rank)
 /* Rank @rank, which waited, has the lock. */
 static void grant(struct hk_osc_target *t, uint32_t rank)
 {
-	struct hk_osc_waiting *w = &hk_osc_waiting(t->segment.state)[rank];
+	struct hk_osc_waiting *w = &hk_osc_waiting(t->segment.state, t->ranks)[rank];
 
 	w->holds = true;
 	if (w->called && t->is_owner) {
@@ -95,7 +95,7 @@ static void grant_next(struct hk_osc_target *t)
 	struct hk_osc_state *s = t->segment.state;
 	uint32_t rank;
 
-	while ((rank = hk_osc_lock_next(&s->lock, hk_osc_waiters(s))) != HK_OSC_NOBODY)
+	while ((rank = hk_osc_lock_next(&s->lock, hk_osc_waiters(s, t->ranks))) != HK_OSC_NOBODY)
 		grant(t, rank);
 }
 
@@ -108,7 +108,7 @@ static enum hk_rpc_end tell_granted(struct hk_osc_target *t)
 		return HK_RPC_DENIED;
 	s->must_tell = false;
 	for (uint32_t rank = 0; rank < t->ranks; rank++) {
-		struct hk_osc_waiting *w = &hk_osc_waiting(s)[rank];
+		struct hk_osc_waiting *w = &hk_osc_waiting(s, t->ranks)[rank];
 
 		if (w->called && atomic_exchange(&w->granted, false))
 			run_kept(t, rank);
@@ -124,12 +124,12 @@ static enum hk_rpc_end take_lock(struct hk_osc_target *t, const struct hk_btl_ca
 {
 	struct hk_osc_state *s = t->segment.state;
 	uint32_t rank = (uint32_t)caller->call->offset;
-	struct hk_osc_waiting *w = &hk_osc_waiting(s)[rank];
+	struct hk_osc_waiting *w = &hk_osc_waiting(s, t->ranks)[rank];
 	bool exclusive = hk_osc_lock_of(caller->call->operand) == HK_OSC_EXCLUSIVE;
 
-	if (w->holds || hk_osc_waiters(s)[rank].waits)
+	if (w->holds || hk_osc_waiters(s, t->ranks).of[rank].waits)
 		return HK_RPC_DENIED; /* a rank has one request */
-	if (HK_LIKELY(hk_osc_lock_try(&s->lock, hk_osc_waiters(s), rank, exclusive))) {
+	if (HK_LIKELY(hk_osc_lock_try(&s->lock, hk_osc_waiters(s, t->ranks), rank, exclusive))) {
 		w->holds = true;
 		return HK_RPC_DONE;
 	}
@@ -138,7 +138,7 @@ static enum hk_rpc_end take_lock(struct hk_osc_target *t, const struct hk_btl_ca
 		return HK_RPC_DENIED;
 	w->called = called;
 	atomic_store(&w->granted, false);
-	hk_osc_lock_wait(&s->lock, hk_osc_waiters(s), rank, exclusive);
+	hk_osc_lock_wait(&s->lock, hk_osc_waiters(s, t->ranks), rank, exclusive);
 	return HK_RPC_LATER;
 }
 
@@ -172,7 +172,8 @@ static enum hk_rpc_end serve(struct hk_osc_target *t, struct hk_btl_caller *call
 	struct hk_osc_data d = {.total = 0};
 	bool has_data = kind <= HK_OSC_CAS;
 
-	if (call->offset >= t->ranks || (has_data && !hk_osc_data_parse(t, call, args, &d)))
+	if (call->offset >= t->ranks || (!has_data && call->len) ||
+	    (has_data && !hk_osc_data_parse(t, call, args, &d)))
 		return HK_RPC_DENIED;
 	if (lock != HK_OSC_NO_LOCK) {
 		if (lock > HK_OSC_EXCLUSIVE || kind > HK_OSC_NOTHING || (has_data && !called))
@@ -182,13 +183,13 @@ static enum hk_rpc_end serve(struct hk_osc_target *t, struct hk_btl_caller *call
 		if (end != HK_RPC_DONE)
 			return end;
 	}
-	if (kind == HK_OSC_UNLOCK)
-		return unlock(t, caller);
 	call->operand = 0;
 	call->len = has_data ? hk_osc_data_run(t, &d, result) : 0;
 	switch (kind) {
+	case HK_OSC_UNLOCK:
+		return unlock(t, caller);
 	case HK_OSC_POST:
-		hk_osc_posted(s)[call->offset]++;
+		hk_osc_posted(s, t->ranks)[call->offset]++;
 		return HK_RPC_DONE;
 	case HK_OSC_COMPLETE:
 		s->completed++;
@@ -203,7 +204,9 @@ static enum hk_rpc_end serve(struct hk_osc_target *t, struct hk_btl_caller *call
 enum hk_rpc_end hk_osc_serve(struct hk_osc_target *t, struct hk_btl_caller *caller, bool called,
 			     const void *args, void *result, bool *tell)
 {
-	hk_osc_state_enter(t->segment.state);
+	*tell = false;
+	if (HK_UNLIKELY(!hk_osc_state_enter(t->segment.state)))
+		return HK_RPC_DENIED;
 	enum hk_rpc_end end = serve(t, caller, called, args, result);
 
 	*tell = t->segment.state->must_tell && !t->is_owner;
@@ -234,6 +237,7 @@ int hk_osc_target_open(struct hk_osc_target *t, const struct hk_btl_rpc *rpc, vo
 {
 	bool allocates = !base && !dynamic;
 
+	hk_osc_data_open();
 	*t = (struct hk_osc_target){
 		.rpc = rpc,
 		.is_owner = true,
@@ -255,10 +259,11 @@ int hk_osc_target_open(struct hk_osc_target *t, const struct hk_btl_rpc *rpc, vo
 }
 
 bool hk_osc_target_map(struct hk_osc_target *t, const struct hk_btl_rpc *rpc, const char *name,
-		       bool memory, size_t size, unsigned ranks)
+		       uint64_t cookie, bool memory, size_t size, unsigned ranks)
 {
+	hk_osc_data_open();
 	*t = (struct hk_osc_target){.rpc = rpc, .ranks = ranks, .size = size};
-	if (!hk_osc_segment_map(&t->segment, name, ranks, memory, size))
+	if (!hk_osc_segment_map(&t->segment, name, cookie, ranks, memory, size))
 		return false;
 	t->base = t->segment.memory;
 	if (has_space(t))

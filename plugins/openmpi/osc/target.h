@@ -44,10 +44,11 @@ struct hk_osc_target {
 int hk_osc_target_open(struct hk_osc_target *t, const struct hk_btl_rpc *rpc, void *base,
 		       size_t size, bool dynamic, unsigned ranks, bool shared);
 
-/* Maps the window of another rank of this node from the segment @name. @memory: with its memory.
+/* Maps the window of another rank of this node from the segment @name, whose state has @cookie.
+ * @memory: with its memory.
  * False: it is not to be had. */
 bool hk_osc_target_map(struct hk_osc_target *t, const struct hk_btl_rpc *rpc, const char *name,
-		       bool memory, size_t size, unsigned ranks);
+		       uint64_t cookie, bool memory, size_t size, unsigned ranks);
 
 /* Ends either. */
 void hk_osc_target_close(struct hk_osc_target *t);

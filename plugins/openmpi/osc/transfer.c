@@ -7,6 +7,7 @@
  * which copy nothing at the origin. So do those that are all of a transfer.
  */
 #include "openmpi/osc/osc_hikyaku.h"
+#include "openmpi/osc/data.h"
 #include "openmpi/osc/runs.h"
 
 #include "ompi/mca/osc/base/osc_base_obj_convert.h"
@@ -134,7 +135,7 @@ static int flush(struct transfer *t)
 		c->locals = t->runs;
 	}
 	unsigned op = t->op ? (unsigned)t->op->o_f_to_c_index : 0;
-	unsigned type = t->type ? (unsigned)t->type->d_f_to_c_index : 0;
+	unsigned type = t->type ? hk_osc_type_index(t->type) : 0;
 	uint64_t operand = hk_osc_ask(t->kind, op, type, t->runs);
 
 	t->runs = 0;
@@ -385,8 +386,7 @@ int hk_osc_compare_and_swap(const void *from, const void *compare, void *to, omp
 	memcpy(c->bytes + sizeof(r) + size, from, size);
 	c->local[0] = (struct hk_osc_local){to, size};
 	c->locals = 1;
-	return hk_osc_call_send(c, hk_osc_ask(HK_OSC_CAS, 0, (unsigned)type->d_f_to_c_index, 1),
-				len);
+	return hk_osc_call_send(c, hk_osc_ask(HK_OSC_CAS, 0, hk_osc_type_index(type), 1), len);
 }
 
 /* ---- with requests --------------------------------------------------------------------------- */
@@ -397,7 +397,7 @@ static int started(struct hk_osc_request *r, int rc, struct ompi_request_t **req
 	if (rc != OMPI_SUCCESS) {
 		while (r->parts > 1) /* are in flight, and refer to it */
 			opal_progress();
-		OBJ_RELEASE(r);
+		hk_osc_request_free(r);
 		*request = MPI_REQUEST_NULL;
 		return rc;
 	}

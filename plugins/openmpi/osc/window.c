@@ -15,6 +15,7 @@ struct told {
 	hk_region procedure;
 	uint32_t has_memory; /* for puts and gets by the BTL */
 	int32_t error;
+	uint64_t cookie;                   /* of the segment */
 	char segment[HK_OSC_SEGMENT_NAME]; /* for ranks of this node; "": none */
 };
 
@@ -102,7 +103,7 @@ static struct hk_osc_target *mapped(const struct hk_osc_module *m, int rank, con
 	if (!t->segment[0] || t->segment[HK_OSC_SEGMENT_NAME - 1] ||
 	    !is_of_this_node(m->comm, rank) || !(here = malloc(sizeof(*here))))
 		return NULL;
-	if (hk_osc_target_map(here, m->rpc, t->segment, memory, memory ? t->size : 0,
+	if (hk_osc_target_map(here, m->rpc, t->segment, t->cookie, memory, memory ? t->size : 0,
 			      (unsigned)m->size))
 		return here;
 	free(here);
@@ -214,6 +215,8 @@ int hk_osc_open(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
 		.error = rc,
 	};
 
+	if (m->target.segment.state)
+		ours.cookie = m->target.segment.state->cookie;
 	memcpy(ours.segment, m->target.segment.name, sizeof(ours.segment));
 	rc = exchange(m, &ours);
 	/* all have mapped the segments, or have failed */
@@ -232,11 +235,13 @@ int hk_osc_win_free(struct ompi_win_t *win)
 	struct hk_osc_module *m = hk_osc_of(win);
 	int rc = hk_osc_wait(m, -1);
 
+	if (rc != OMPI_SUCCESS) /* of an operation; the window stays, and can be freed */
+		return rc;
 	/* nobody accesses our memory after this */
 	m->comm->c_coll->coll_barrier(m->comm, m->comm->c_coll->coll_barrier_module);
 	module_free(m);
 	win->w_osc_module = NULL;
-	return rc;
+	return OMPI_SUCCESS;
 }
 
 int hk_osc_win_attach(struct ompi_win_t *win, void *base, size_t size)

@@ -29,6 +29,11 @@ struct world {
 	unsigned granted; /* so far */
 };
 
+static struct hk_osc_waiters waiters(struct world *w)
+{
+	return (struct hk_osc_waiters){w->waiter, RANKS};
+}
+
 static bool exclusive(unsigned modes, unsigned rank, unsigned round)
 {
 	return modes >> (rank * ROUNDS + round) & 1;
@@ -57,6 +62,12 @@ static void check(const struct world *w)
 		writers += r->state == HOLDS && r->exclusive;
 		waiting += r->state == WAITS;
 	}
+	struct hk_osc_lock l = w->lock;
+	struct hk_osc_waiter all[RANKS];
+
+	memcpy(all, w->waiter, sizeof(all));
+	CHECK_EQ(hk_osc_lock_next(&l, (struct hk_osc_waiters){all, RANKS}),
+		 HK_OSC_NOBODY); /* nobody waits who need not */
 	CHECK(writers <= 1 && (!writers || !readers));
 	CHECK_EQ(w->lock.readers, readers);
 	CHECK_EQ(w->lock.writer, writers);
@@ -74,17 +85,17 @@ static bool step(struct world *w, unsigned modes, unsigned i)
 	if (r->state == IDLE) {
 		r->exclusive = exclusive(modes, i, r->rounds++);
 		memset(r->others, 0, sizeof(r->others));
-		if (hk_osc_lock_try(&w->lock, w->waiter, i, r->exclusive)) {
+		if (hk_osc_lock_try(&w->lock, waiters(w), i, r->exclusive)) {
 			granted(w, i);
 			return true;
 		}
-		hk_osc_lock_wait(&w->lock, w->waiter, i, r->exclusive);
+		hk_osc_lock_wait(&w->lock, waiters(w), i, r->exclusive);
 		r->state = WAITS;
 		return true;
 	}
 	r->state = IDLE;
 	CHECK(hk_osc_lock_release(&w->lock));
-	for (uint32_t next; (next = hk_osc_lock_next(&w->lock, w->waiter)) != HK_OSC_NOBODY;)
+	for (uint32_t next; (next = hk_osc_lock_next(&w->lock, waiters(w))) != HK_OSC_NOBODY;)
 		granted(w, next);
 	return true;
 }
@@ -132,7 +143,8 @@ TEST(every_order_of_three_ranks)
 
 TEST(nobody_holds_it)
 {
-	struct hk_osc_waiter all[1] = {0};
+	struct hk_osc_waiter one[1] = {0};
+	struct hk_osc_waiters all = {one, 1};
 	struct hk_osc_lock l;
 
 	hk_osc_lock_init(&l);
@@ -148,7 +160,8 @@ TEST(nobody_holds_it)
 TEST(each_gets_its_share)
 {
 	enum { N = 8, GRANTS = 1000 * N };
-	struct hk_osc_waiter all[N] = {0};
+	struct hk_osc_waiter each[N] = {0};
+	struct hk_osc_waiters all = {each, N};
 	unsigned had[N] = {0}, late = HK_OSC_NOBODY;
 	struct hk_osc_lock l;
 	uint32_t holder = 0;
@@ -172,4 +185,32 @@ TEST(each_gets_its_share)
 	}
 	for (uint32_t i = 0; i < N; i++)
 		CHECK(had[i] > 1000 - 10 && had[i] < 1000 + 10);
+}
+
+/* Whatever another process has written there, nothing else is touched, and every call ends. */
+TEST(damaged_ranks)
+{
+	enum { N = 4 };
+	struct hk_osc_waiter each[N + 1];
+	struct hk_osc_waiters all = {each, N};
+	struct hk_osc_lock l;
+
+	for (unsigned i = 0; i < 100000; i++) {
+		l = (struct hk_osc_lock){.head = (uint32_t)hk_rng_range(&hk_test_rng, 0, N),
+					 .tail = (uint32_t)hk_rng_range(&hk_test_rng, 0, N),
+					 .readers = (uint32_t)hk_rng_range(&hk_test_rng, 0, 2),
+					 .writer = hk_rng_range(&hk_test_rng, 0, 3) == 0};
+		for (unsigned k = 0; k <= N; k++)
+			each[k] = (struct hk_osc_waiter){
+				.granted = hk_rng_range(&hk_test_rng, 0, 3),
+				.next = (uint32_t)hk_rng_range(&hk_test_rng, 0, N)};
+		struct hk_osc_waiter behind = each[N];
+		uint32_t rank = (uint32_t)hk_rng_range(&hk_test_rng, 0, N - 1);
+
+		if (!hk_osc_lock_try(&l, all, rank, i % 2))
+			hk_osc_lock_wait(&l, all, rank, i % 2);
+		(void)hk_osc_lock_release(&l);
+		(void)hk_osc_lock_next(&l, all);
+		CHECK(memcmp(&behind, &each[N], sizeof(behind)) == 0);
+	}
 }

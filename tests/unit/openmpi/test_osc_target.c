@@ -200,7 +200,9 @@ static void random_call(void)
 
 	for (unsigned i = 0; i < runs; i++)
 		at = put_run(at, number(), hk_rng_range(&hk_test_rng, 0, 2) ? 1 : number());
-	if (hk_rng_range(&hk_test_rng, 0, 3)) /* mostly as long as a real one */
+	if (kind > HK_OSC_CAS && hk_rng_range(&hk_test_rng, 0, 3)) /* mostly as real ones are */
+		len = runs = 0;
+	else if (hk_rng_range(&hk_test_rng, 0, 3))
 		len = (uint32_t)at + 8 * runs * (kind == HK_OSC_CAS ? 2 : 1);
 	memset(result, 'r', sizeof(result));
 	enum hk_rpc_end end = ask(hk_rng_range(&hk_test_rng, 0, RANKS),
@@ -228,11 +230,30 @@ TEST(nothing_outside_of_the_window_is_touched)
 	down();
 }
 
+/* A run without elements names no memory, so its offset may be anything. */
+TEST(runs_without_elements_are_denied)
+{
+	const char old[8] = {0}, new[8] = {"written"};
+	uint64_t cas = hk_osc_ask(HK_OSC_CAS, 0, index_of(MPI_INT64_T), 2);
+	size_t at = put_run(put_run(0, WINDOW, 0), 0, 1);
+
+	up(false);
+	memset(memory + GUARD + WINDOW, 0, 8);
+	memcpy(args + at, old, 8);
+	memcpy(args + at + 8, new, 8);
+	CHECK_EQ(ask(0, cas, (uint32_t)at + 16, NULL), HK_RPC_DENIED);
+	CHECK_EQ(memory[GUARD + WINDOW], 0);
+	at = put_run(0, 0, 0);
+	CHECK_EQ(ask(0, hk_osc_ask(HK_OSC_GET, 0, 0, 1), (uint32_t)at, NULL), HK_RPC_DENIED);
+	down();
+}
+
 TEST(what_is_wrong_is_denied)
 {
 	size_t at = put_run(0, 0, 8);
 
 	up(false);
+	CHECK_EQ(ask(0, hk_osc_ask(HK_OSC_POST, 0, 0, 0), 8, NULL), HK_RPC_DENIED);
 	CHECK_EQ(ask(RANKS, hk_osc_ask(HK_OSC_GET, 0, 0, 1), (uint32_t)at, NULL), HK_RPC_DENIED);
 	CHECK_EQ(ask(0, hk_osc_ask(HK_OSC_GET, 0, 0, 2), (uint32_t)at, NULL), HK_RPC_DENIED);
 	CHECK_EQ(ask(0, hk_osc_ask(HK_OSC_PUT, 0, 0, 1), (uint32_t)at, NULL), HK_RPC_DENIED);
@@ -359,6 +380,11 @@ TEST(memory_that_is_detached_before_the_grant_is_refused)
 
 /* ---- ranks of the owner's node --------------------------------------------------------------- */
 
+static uint64_t cookie(void)
+{
+	return target.segment.state->cookie;
+}
+
 static enum hk_rpc_end near(struct hk_osc_target *t, uint64_t rank, uint64_t operand,
 			    bool *must_tell)
 {
@@ -389,13 +415,13 @@ TEST(ranks_of_the_node_take_the_lock_by_themselves)
 
 	replies = 0;
 	CHECK_EQ(hk_osc_target_open(&target, &rpc, NULL, WINDOW, false, RANKS, true), OMPI_SUCCESS);
-	CHECK(hk_osc_target_map(&mapped, &rpc, target.segment.name, true, WINDOW, RANKS));
+	CHECK(hk_osc_target_map(&mapped, &rpc, target.segment.name, cookie(), true, WINDOW, RANKS));
 	hk_osc_segment_unlink(&target.segment);
 	CHECK(mapped.base != target.base);
 	memset(target.base, 0, 8);
 	target.base[WINDOW - 1] = 'x';
 	CHECK_EQ(mapped.base[WINDOW - 1], 'x');
-	waiting = hk_osc_waiting(mapped.segment.state);
+	waiting = hk_osc_waiting(mapped.segment.state, RANKS);
 
 	CHECK_EQ(near_lock(&mapped, 1, HK_OSC_EXCLUSIVE, &must_tell), HK_RPC_DONE);
 	CHECK_EQ(add_under_lock(2, 10), HK_RPC_LATER);
@@ -423,7 +449,7 @@ TEST(a_lock_given_back_before_the_owner_told_of_it)
 
 	replies = 0;
 	CHECK_EQ(hk_osc_target_open(&target, &rpc, NULL, WINDOW, false, RANKS, true), OMPI_SUCCESS);
-	CHECK(hk_osc_target_map(&mapped, &rpc, target.segment.name, true, WINDOW, RANKS));
+	CHECK(hk_osc_target_map(&mapped, &rpc, target.segment.name, cookie(), true, WINDOW, RANKS));
 	hk_osc_segment_unlink(&target.segment);
 	memset(target.base, 0, 8);
 	CHECK_EQ(near_lock(&mapped, 1, HK_OSC_EXCLUSIVE, &must_tell), HK_RPC_DONE);
@@ -433,11 +459,11 @@ TEST(a_lock_given_back_before_the_owner_told_of_it)
 	CHECK(must_tell);
 	CHECK_EQ(tell_by(2, HK_OSC_UNLOCK), HK_RPC_LATER);
 	CHECK_EQ(word_at(target.base), 0);
-	CHECK(!hk_osc_waiting(target.segment.state)[0].granted);
+	CHECK(!hk_osc_waiting(target.segment.state, RANKS)[0].granted);
 	CHECK_EQ(tell_by(1, HK_OSC_GRANT), HK_RPC_DONE);
 	CHECK_EQ(replies, 2);
 	CHECK_EQ(word_at(target.base), 10);
-	CHECK(hk_osc_waiting(target.segment.state)[0].granted);
+	CHECK(hk_osc_waiting(target.segment.state, RANKS)[0].granted);
 	hk_osc_target_close(&mapped);
 	hk_osc_target_close(&target);
 }
@@ -446,9 +472,14 @@ TEST(another_segment_is_not_mapped)
 {
 	struct hk_osc_target mapped;
 
-	CHECK(!hk_osc_target_map(&mapped, &rpc, "/hikyaku-osc-none", false, 0, RANKS));
+	CHECK(!hk_osc_target_map(&mapped, &rpc, "/hikyaku-osc-none", 0, false, 0, RANKS));
 	CHECK_EQ(hk_osc_target_open(&target, &rpc, NULL, WINDOW, false, RANKS, true), OMPI_SUCCESS);
-	CHECK(!hk_osc_target_map(&mapped, &rpc, target.segment.name, true, WINDOW + 1, RANKS));
+	CHECK(!hk_osc_target_map(&mapped, &rpc, target.segment.name, cookie(), true, WINDOW + 1,
+				 RANKS));
+	CHECK(!hk_osc_target_map(&mapped, &rpc, target.segment.name, cookie() + 1, true, WINDOW,
+				 RANKS));
+	CHECK(!hk_osc_target_map(&mapped, &rpc, target.segment.name, cookie(), true, SIZE_MAX - 64,
+				 RANKS));
 	hk_osc_target_close(&target);
 }
 
@@ -459,8 +490,8 @@ TEST(exposure_is_counted)
 	up(false);
 	CHECK_EQ(ask(2, hk_osc_ask(HK_OSC_POST, 0, 0, 0), 0, NULL), HK_RPC_DONE);
 	CHECK_EQ(tell(HK_OSC_COMPLETE), HK_RPC_DONE);
-	CHECK(hk_osc_posted(target.segment.state)[2] == 1);
-	CHECK(hk_osc_posted(target.segment.state)[1] == 0);
+	CHECK(hk_osc_posted(target.segment.state, RANKS)[2] == 1);
+	CHECK(hk_osc_posted(target.segment.state, RANKS)[1] == 0);
 	CHECK_EQ(target.segment.state->completed, 1);
 	down();
 }
