@@ -69,7 +69,7 @@ int hk_worker_rpc_reply(struct hk_worker *w, const struct hk_rpc_caller *caller,
 	r->next = atomic_load(&w->rpcs.posted);
 	while (!atomic_compare_exchange_weak(&w->rpcs.posted, &r->next, r))
 		;
-	if (w->rma_proxy.running)
+	if (w->rma_proxy.running && !r->next) /* else it is awake */
 		hk_rma_proxy_wake(w);
 	return 0;
 }

@@ -166,20 +166,28 @@ static bool rma_proxy_poll(struct hk_worker *w)
 	return more;
 }
 
+/* Must the RMA proxy poll, or wait until it must? An application that has just posted a reply to a
+ * peer's call sends it when it polls. But it may compute from now on. */
+static bool is_needed(const struct hk_worker *w, bool *polls)
+{
+	*polls = app_not_polling(w, hk_now(w), HK_WORKER_NOT_POLLING);
+	return *polls || hk_rpcs_posted(&w->rpcs);
+}
+
 static void *rma_proxy_main(void *arg)
 {
 	struct hk_worker *w = arg;
+	bool polls;
 
 	while (!atomic_load(&w->thread.stop) && !atomic_load(&w->lock.broken)) {
 		rma_proxy_sleep(w);
 		/* These polls may be all that keeps the application off its core. So they end
 		 * when it polls again; otherwise the poller would wake this thread for ever. */
 		for (unsigned idle = 0;
-		     idle < RMA_PROXY_IDLE_POLLS &&
-		     app_not_polling(w, hk_now(w), HK_WORKER_NOT_POLLING) &&
+		     idle < RMA_PROXY_IDLE_POLLS && is_needed(w, &polls) &&
 		     !atomic_load(&w->thread.stop) && !atomic_load(&w->lock.broken);
 		     idle++) {
-			if (rma_proxy_poll(w))
+			if (polls && rma_proxy_poll(w))
 				idle = 0;
 			sleep_us(RMA_PROXY_US);
 		}
@@ -267,7 +275,7 @@ enum hk_proxy_state hk_worker_proxy_poll(struct hk_worker *w, uint64_t tsc)
 	bool unacked = hk_engine_unacked(w->engine, HK_PEER_NONE) ||
 		       hk_peers_listed(w, HK_LIST_SEND_QUEUE);
 
-	bool call = w->rma_proxy.running && w->rx_backlog.own &&
+	bool call = w->rma_proxy.running && (w->rx_backlog.own || hk_rpcs_posted(&w->rpcs)) &&
 		    app_not_polling(w, hk_now(w), RMA_PROXY_AFTER);
 
 	hk_biased_leave_proxy(&w->lock);

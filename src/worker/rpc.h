@@ -5,6 +5,8 @@
 
 #include "worker/procedure.h"
 
+#include <stdatomic.h>
+
 struct hk_rpc_reply;
 
 struct hk_rpcs {
@@ -15,7 +17,13 @@ struct hk_rpcs {
 enum hk_rpc_end hk_rpc_serve(struct hk_worker *w, hk_peer p, struct hk_wire_atomic *call,
 			     const void *args, void *result);
 
-/* Sends the replies that were posted. */
+/* Are there posted replies? Any thread. */
+static inline bool hk_rpcs_posted(const struct hk_rpcs *r)
+{
+	return atomic_load_explicit(&r->posted, memory_order_relaxed) != NULL;
+}
+
+/* Sends them. */
 void hk_rpc_replies_send(struct hk_worker *w);
 
 void hk_rpc_close(struct hk_worker *w);

@@ -326,8 +326,7 @@ static void housekeep(struct hk_worker *w, uint64_t now, bool by_proxy)
 		hk_atomic_ops_run(w);
 	if (HK_UNLIKELY(hk_peers_listed(w, HK_LIST_PENDING_REPLIES)) && !w->by_poller)
 		hk_pending_replies_run(w);
-	if (HK_UNLIKELY(atomic_load_explicit(&w->rpcs.posted, memory_order_relaxed)) &&
-	    !w->by_poller)
+	if (HK_UNLIKELY(hk_rpcs_posted(&w->rpcs)) && !w->by_poller)
 		hk_rpc_replies_send(w);
 	hk_send_queues_run(w, now);
 	hk_tx_poll(w, now, NULL, 0);
