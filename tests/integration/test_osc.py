@@ -8,7 +8,7 @@ from mpi_programs import FAULTS, THEN, assert_passed, lab_id, results_of_each
 
 pytestmark = pytest.mark.one_core
 
-PROGRAMS = ["rma_random --rounds 8", "rma_passive", "rma_locks --rounds 20"]
+PROGRAMS = ["rma_random --rounds 8", "rma_passive", "rma_locks --rounds 20", "rma_epochs"]
 LABS = [("memif", 2, 1), ("memif", 2, 2), ("memif", 4, 1), ("veth", 2, 1), ("udp", 2, 2)]
 BY_RDMA = {"osc": "rdma,sm"}
 
