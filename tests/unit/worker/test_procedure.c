@@ -182,6 +182,36 @@ EACH_WAY(another_thread_answers)
 	hk_worker_region_del(end[B].w, r);
 }
 
+/* B's application polls, replies, and then computes. Its RMA proxy sends the reply. */
+static void owner_leaves_a_reply(void)
+{
+	hk_region r = hk_worker_procedure_add(end[B].w, wait_in_line, NULL);
+	struct called *c = &of[0];
+	unsigned rounds = 0;
+
+	CHECK_OK(hk_worker_share(end[B].w, ERR));
+	CHECK_OK(hk_worker_rma_proxy_start(end[B].w, ERR));
+	waiters = 0;
+	call(c, r, 1, 0);
+	UNTIL(waiters == 1);
+	waiting[0].call.len = 0;
+	hk_worker_progress(end[B].w);
+	CHECK_EQ(hk_worker_rpc_reply(end[B].w, &waiting[0], NULL), 0);
+	while (!c->status) {
+		hk_worker_progress(end[A].w);
+		(void)hk_worker_proxy_poll(end[B].w, rte_rdtsc());
+		CHECK_MSG(rounds++ < ROUNDS, "nobody sends the reply");
+	}
+	CHECK_EQ(c->status, 1);
+	hk_worker_thread_stop(end[B].w);
+	hk_worker_region_del(end[B].w, r);
+}
+
+TEST(a_reply_leaves_without_the_application)
+{
+	once("", owner_leaves_a_reply);
+}
+
 /* ---- refused --------------------------------------------------------------------------------- */
 
 EACH_WAY(what_is_no_procedure_is_not_called)
