@@ -51,6 +51,11 @@ static void del(struct hk_btl_procedure *p)
 	hk_btl_unlock();
 }
 
+static bool is_of(const hk_endpoint *ep, const struct hk_btl_caller *c)
+{
+	return c->far ? !ep->same_node && ep->peer == c->far->peer : ep->same_node;
+}
+
 static int reply(const struct hk_btl_waiting *w, const void *result)
 {
 	if (w->is_near) {
@@ -126,5 +131,6 @@ const struct hk_btl_rpc hk_btl_rpc = {
 	.add = add,
 	.del = del,
 	.call = call,
+	.is_of = is_of,
 	.reply = reply,
 };

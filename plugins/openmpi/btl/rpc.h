@@ -79,6 +79,8 @@ struct hk_btl_rpc {
 	int (*call)(struct mca_btl_base_endpoint_t *ep, struct hk_btl_call *c,
 		    const struct hk_wire_atomic *ask, const struct hk_rpc_bytes *b, hk_done_fn done,
 		    void *arg);
+	/* Is @c of @ep? Of a rank of this node it is not known. Takes no lock. */
+	bool (*is_of)(const struct mca_btl_base_endpoint_t *ep, const struct hk_btl_caller *c);
 	/* Answers by w->call.operand and the w->call.len bytes at @result. Any thread, also inside
 	 * of a procedure; takes no lock. -ENOMEM: the caller waits for ever. */
 	int (*reply)(const struct hk_btl_waiting *w, const void *result);

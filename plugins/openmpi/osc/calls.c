@@ -159,7 +159,7 @@ static void call_here(struct hk_osc_call *c, const struct hk_wire_atomic *ask)
 	c->call.old = 0;
 	c->call.result = call.len;
 	if (end == HK_RPC_LATER) /* of a lock */
-		while (!hk_osc_waiting(t->segment.state, t->ranks)[m->rank].granted)
+		while (!hk_osc_ranks(t->segment.state, t->ranks)[m->rank].granted)
 			opal_progress();
 	done(c, end == HK_RPC_DENIED ? -EACCES : 0);
 	if (tell && (rc = hk_osc_tell(m, target, HK_OSC_GRANT)) != OMPI_SUCCESS)
@@ -206,7 +206,7 @@ int hk_osc_call_send(struct hk_osc_call *c, uint64_t operand, size_t len)
 	struct hk_osc_module *m = c->m;
 	struct hk_osc_peer *peer = &m->peer[c->target];
 
-	if (hk_osc_kind_of(operand) <= HK_OSC_NOTHING)
+	if (hk_osc_kind_of(operand) <= HK_OSC_LOCK)
 		operand |= hk_osc_with_lock(ask_or_wait(peer, c));
 	const struct hk_wire_atomic ask = {
 		.op = HK_ATOMIC_RPC,
@@ -249,7 +249,7 @@ int hk_osc_lock_hold(struct hk_osc_module *m, int target)
 	if (p->here)
 		opal_progress();
 	if (p->lock != HK_OSC_ASKED)
-		rc = hk_osc_tell(m, target, HK_OSC_NOTHING);
+		rc = hk_osc_tell(m, target, HK_OSC_LOCK);
 	while (rc == OMPI_SUCCESS && p->lock == HK_OSC_ASKED)
 		opal_progress();
 	return rc == OMPI_SUCCESS && p->lock != HK_OSC_HELD ? OMPI_ERR_RMA_SYNC : rc;

@@ -83,7 +83,8 @@ struct hk_osc_module {
 	int rank, size;
 	int flavor;
 	struct mca_btl_base_registration_handle_t *registered;
-	char *handles; /* of all ranks */
+	char *handles;                            /* of all ranks */
+	struct mca_btl_base_endpoint_t **callers; /* of all ranks */
 	struct hk_osc_peer *peer;
 	struct hk_osc_target target;
 	_Atomic uint32_t calls; /* of ours in flight */

@@ -18,7 +18,7 @@
  * memory: of CAS the expected one, then the new one. GET, GET_ACC and CAS give back the elements
  * before.
  *
- * Locks. A call of one of these kinds, or NOTHING, may ask for the window's lock. If it is taken,
+ * Locks. A call of one of these kinds, or LOCK, may ask for the window's lock. If it is taken,
  * the owner keeps the call, carries it out when it grants the lock (locks.h), and then replies. The
  * caller may send UNLOCK behind it at once: the owner keeps that, too. Other calls for data must
  * wait for the reply, since they would be carried out before. A call that is denied has no lock.
@@ -36,7 +36,7 @@ enum hk_osc_kind {
 	HK_OSC_ACC,
 	HK_OSC_GET_ACC,
 	HK_OSC_CAS,
-	HK_OSC_NOTHING, /* but its lock */
+	HK_OSC_LOCK, /* nothing else */
 	HK_OSC_UNLOCK,
 	HK_OSC_POST,     /* the caller exposes its window to us */
 	HK_OSC_COMPLETE, /* the caller has completed its access to our window */

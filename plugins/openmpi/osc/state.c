@@ -22,14 +22,14 @@
 /* Where the arrays begin. */
 #define WAITERS ROUND_UP(sizeof(struct hk_osc_state), 64)
 
-static size_t waiting_at(uint32_t ranks)
+static size_t ranks_at(uint32_t ranks)
 {
 	return ROUND_UP(WAITERS + ranks * sizeof(struct hk_osc_waiter), 64);
 }
 
 static size_t posted_at(uint32_t ranks)
 {
-	return ROUND_UP(waiting_at(ranks) + ranks * sizeof(struct hk_osc_waiting), 64);
+	return ROUND_UP(ranks_at(ranks) + ranks * sizeof(struct hk_osc_rank), 64);
 }
 
 /* The length of the state. Memory of the window begins behind it. */
@@ -43,9 +43,9 @@ struct hk_osc_waiters hk_osc_waiters(struct hk_osc_state *s, uint32_t ranks)
 	return (struct hk_osc_waiters){(void *)((char *)s + WAITERS), ranks};
 }
 
-struct hk_osc_waiting *hk_osc_waiting(struct hk_osc_state *s, uint32_t ranks)
+struct hk_osc_rank *hk_osc_ranks(struct hk_osc_state *s, uint32_t ranks)
 {
-	return (void *)((char *)s + waiting_at(ranks));
+	return (void *)((char *)s + ranks_at(ranks));
 }
 
 _Atomic uint32_t *hk_osc_posted(struct hk_osc_state *s, uint32_t ranks)

@@ -18,8 +18,9 @@
 
 /* A rank and the lock. If it waits, one of this node looks at `granted`, and another one has called
  * the owner, which kept the call. */
-struct hk_osc_waiting {
-	bool holds, called;
+struct hk_osc_rank {
+	bool holds;
+	bool is_kept; /* its call is */
 	_Atomic bool granted;
 };
 
@@ -43,7 +44,7 @@ struct hk_osc_segment {
 
 /* The parts of the state of a window of @ranks ranks that are arrays by rank. */
 struct hk_osc_waiters hk_osc_waiters(struct hk_osc_state *s, uint32_t ranks);
-struct hk_osc_waiting *hk_osc_waiting(struct hk_osc_state *s, uint32_t ranks);
+struct hk_osc_rank *hk_osc_ranks(struct hk_osc_state *s, uint32_t ranks);
 /* POST calls that no start has used */
 _Atomic uint32_t *hk_osc_posted(struct hk_osc_state *s, uint32_t ranks);
 

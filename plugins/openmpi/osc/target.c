@@ -42,7 +42,7 @@ static void answer(struct hk_osc_target *t, struct hk_btl_waiting *caller, const
 
 static bool release(struct hk_osc_target *t, uint32_t rank)
 {
-	struct hk_osc_waiting *w = &hk_osc_waiting(t->segment.state, t->ranks)[rank];
+	struct hk_osc_rank *w = &hk_osc_ranks(t->segment.state, t->ranks)[rank];
 
 	if (!w->holds)
 		return false;
@@ -56,12 +56,12 @@ static void run_kept(struct hk_osc_target *t, uint32_t rank)
 	struct hk_osc_kept *k = t->kept[rank];
 	struct hk_osc_data d;
 
-	hk_osc_waiting(t->segment.state, t->ranks)[rank].called = false;
+	hk_osc_ranks(t->segment.state, t->ranks)[rank].is_kept = false;
 	t->kept[rank] = NULL;
 	if (!k)
 		return;
 	struct hk_wire_atomic *call = &k->caller.call;
-	bool has_data = hk_osc_kind_of(call->operand) != HK_OSC_NOTHING;
+	bool has_data = hk_osc_kind_of(call->operand) != HK_OSC_LOCK;
 	char *result = k->bytes + call->len;
 	bool valid = !has_data || hk_osc_data_parse(t, call, k->bytes, &d);
 
@@ -79,14 +79,14 @@ static void run_kept(struct hk_osc_target *t, uint32_t rank)
 /* Rank @rank, which waited, has the lock. */
 static void grant(struct hk_osc_target *t, uint32_t rank)
 {
-	struct hk_osc_waiting *w = &hk_osc_waiting(t->segment.state, t->ranks)[rank];
+	struct hk_osc_rank *w = &hk_osc_ranks(t->segment.state, t->ranks)[rank];
 
 	w->holds = true;
-	if (w->called && t->is_owner) {
+	if (w->is_kept && t->is_owner) {
 		run_kept(t, rank);
 		return;
 	}
-	t->segment.state->must_tell |= w->called;
+	t->segment.state->must_tell |= w->is_kept;
 	atomic_store(&w->granted, true);
 }
 
@@ -108,9 +108,9 @@ static enum hk_rpc_end tell_granted(struct hk_osc_target *t)
 		return HK_RPC_DENIED;
 	s->must_tell = false;
 	for (uint32_t rank = 0; rank < t->ranks; rank++) {
-		struct hk_osc_waiting *w = &hk_osc_waiting(s, t->ranks)[rank];
+		struct hk_osc_rank *w = &hk_osc_ranks(s, t->ranks)[rank];
 
-		if (w->called && atomic_exchange(&w->granted, false))
+		if (w->is_kept && atomic_exchange(&w->granted, false))
 			run_kept(t, rank);
 	}
 	grant_next(t);
@@ -124,7 +124,7 @@ static enum hk_rpc_end take_lock(struct hk_osc_target *t, const struct hk_btl_ca
 {
 	struct hk_osc_state *s = t->segment.state;
 	uint32_t rank = (uint32_t)caller->call->offset;
-	struct hk_osc_waiting *w = &hk_osc_waiting(s, t->ranks)[rank];
+	struct hk_osc_rank *w = &hk_osc_ranks(s, t->ranks)[rank];
 	bool exclusive = hk_osc_lock_of(caller->call->operand) == HK_OSC_EXCLUSIVE;
 
 	if (w->holds || hk_osc_waiters(s, t->ranks).of[rank].waits)
@@ -136,7 +136,7 @@ static enum hk_rpc_end take_lock(struct hk_osc_target *t, const struct hk_btl_ca
 	if (called &&
 	    (!t->is_owner || t->kept[rank] || !(t->kept[rank] = keep(caller, args, result))))
 		return HK_RPC_DENIED;
-	w->called = called;
+	w->is_kept = called;
 	atomic_store(&w->granted, false);
 	hk_osc_lock_wait(&s->lock, hk_osc_waiters(s, t->ranks), rank, exclusive);
 	return HK_RPC_LATER;
@@ -176,7 +176,7 @@ static enum hk_rpc_end serve(struct hk_osc_target *t, struct hk_btl_caller *call
 	    (has_data && !hk_osc_data_parse(t, call, args, &d)))
 		return HK_RPC_DENIED;
 	if (lock != HK_OSC_NO_LOCK) {
-		if (lock > HK_OSC_EXCLUSIVE || kind > HK_OSC_NOTHING || (has_data && !called))
+		if (lock > HK_OSC_EXCLUSIVE || kind > HK_OSC_LOCK || (has_data && !called))
 			return HK_RPC_DENIED;
 		enum hk_rpc_end end = take_lock(t, caller, called, args, d.total);
 
@@ -197,7 +197,7 @@ static enum hk_rpc_end serve(struct hk_osc_target *t, struct hk_btl_caller *call
 	case HK_OSC_GRANT:
 		return tell_granted(t);
 	default:
-		return kind <= HK_OSC_NOTHING ? HK_RPC_DONE : HK_RPC_DENIED;
+		return kind <= HK_OSC_LOCK ? HK_RPC_DONE : HK_RPC_DENIED;
 	}
 }
 
@@ -214,11 +214,21 @@ enum hk_rpc_end hk_osc_serve(struct hk_osc_target *t, struct hk_btl_caller *call
 	return end;
 }
 
+static bool is_claimed(struct hk_osc_target *t, const struct hk_btl_caller *caller)
+{
+	struct mca_btl_base_endpoint_t **callers = atomic_load(&t->callers);
+	uint64_t rank = caller->call->offset;
+
+	return callers && rank < t->ranks && callers[rank] && t->rpc->is_of(callers[rank], caller);
+}
+
 static enum hk_rpc_end called(void *arg, struct hk_btl_caller *caller, const void *args,
 			      void *result)
 {
 	bool tell;
 
+	if (HK_UNLIKELY(!is_claimed(arg, caller)))
+		return HK_RPC_DENIED;
 	return hk_osc_serve(arg, caller, true, args, result, &tell);
 }
 

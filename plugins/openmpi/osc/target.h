@@ -36,6 +36,9 @@ struct hk_osc_target {
 	bool has_procedure;
 	struct hk_btl_procedure procedure;
 	struct hk_osc_kept **kept; /* by rank: its call that waits for the lock, or NULL */
+	/* By rank: its endpoint, so that no other process calls in its name. NULL: nobody may call
+	 * yet. */
+	struct mca_btl_base_endpoint_t **_Atomic callers;
 	struct hk_osc_attached *attached;
 };
 

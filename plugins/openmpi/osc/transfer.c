@@ -4,7 +4,7 @@
  *
  * A transfer walks the origin's, the result's and the target's memory together, run by run. Runs
  * are gathered into calls of at most a frame. Long runs of put and get go by the BTL's put and get,
- * which copy nothing at the origin. So do those that are all of a transfer.
+ * which copy nothing at the origin. So do most runs that are all of a transfer.
  */
 #include "openmpi/osc/osc_hikyaku.h"
 #include "openmpi/osc/data.h"

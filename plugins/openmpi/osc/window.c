@@ -83,6 +83,7 @@ static void module_free(struct hk_osc_module *m)
 	if (m->comm)
 		ompi_comm_free(&m->comm);
 	free(m->handles);
+	free(m->callers);
 	free(m->peer);
 	free(m);
 }
@@ -119,7 +120,8 @@ static int exchange(struct hk_osc_module *m, const struct told *ours)
 	int rc = OMPI_ERR_OUT_OF_RESOURCE;
 
 	m->handles = calloc((size_t)m->size, handle_len);
-	if (all && own && m->handles) {
+	m->callers = calloc((size_t)m->size, sizeof(*m->callers));
+	if (all && own && m->handles && m->callers) {
 		memcpy(own, ours, sizeof(*ours));
 		if (m->registered)
 			memcpy(own + sizeof(*ours), m->registered, handle_len);
@@ -141,6 +143,7 @@ static int exchange(struct hk_osc_module *m, const struct told *ours)
 		if (t.has_memory)
 			p->memory = (void *)(m->handles + (size_t)i * handle_len);
 		p->ep = i == m->rank ? NULL : hk_osc_endpoint(m->rpc, m->comm, i);
+		m->callers[i] = p->ep;
 		p->here = i == m->rank ? &m->target : mapped(m, i, &t);
 		if (t.error != OMPI_SUCCESS)
 			rc = t.error; /* of whatever rank: all fail together */
@@ -219,6 +222,7 @@ int hk_osc_open(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
 		ours.cookie = m->target.segment.state->cookie;
 	memcpy(ours.segment, m->target.segment.name, sizeof(ours.segment));
 	rc = exchange(m, &ours);
+	atomic_store(&m->target.callers, m->callers); /* nobody calls before the barrier */
 	/* all have mapped the segments, or have failed */
 	m->comm->c_coll->coll_barrier(m->comm, m->comm->c_coll->coll_barrier_module);
 	hk_osc_segment_unlink(&m->target.segment);

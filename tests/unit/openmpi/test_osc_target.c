@@ -54,7 +54,16 @@ static int reply(const struct hk_btl_waiting *caller, const void *bytes)
 	return 0;
 }
 
-static const struct hk_btl_rpc rpc = {.max = max, .add = add, .del = del, .reply = reply};
+/* The endpoints of ranks 0 and 1. The one of the caller is in its place. */
+static char endpoint[2];
+
+static bool is_of(const struct mca_btl_base_endpoint_t *ep, const struct hk_btl_caller *c)
+{
+	return (const void *)ep == (const void *)c->far;
+}
+
+static const struct hk_btl_rpc rpc = {
+	.max = max, .add = add, .del = del, .reply = reply, .is_of = is_of};
 
 static void up(bool dynamic)
 {
@@ -97,7 +106,7 @@ static enum hk_rpc_end tell(enum hk_osc_kind kind)
 
 static enum hk_rpc_end lock_by(uint64_t rank, enum hk_osc_lock_kind lock)
 {
-	return ask(rank, hk_osc_ask(HK_OSC_NOTHING, 0, 0, 0) | hk_osc_with_lock(lock), 0, NULL);
+	return ask(rank, hk_osc_ask(HK_OSC_LOCK, 0, 0, 0) | hk_osc_with_lock(lock), 0, NULL);
 }
 
 static size_t put_run(size_t at, uint64_t offset, uint64_t count)
@@ -352,7 +361,7 @@ TEST(a_call_that_is_denied_has_no_lock)
 	CHECK_EQ(
 		ask(1, hk_osc_ask(HK_OSC_POST, 0, 0, 0) | hk_osc_with_lock(HK_OSC_SHARED), 0, NULL),
 		HK_RPC_DENIED);
-	CHECK_EQ(ask(1, hk_osc_ask(HK_OSC_NOTHING, 0, 0, 0) | UINT64_C(3) << 48, 0, NULL),
+	CHECK_EQ(ask(1, hk_osc_ask(HK_OSC_LOCK, 0, 0, 0) | UINT64_C(3) << 48, 0, NULL),
 		 HK_RPC_DENIED);
 	CHECK_EQ(lock_by(2, HK_OSC_EXCLUSIVE), HK_RPC_DONE);
 	down();
@@ -378,6 +387,32 @@ TEST(memory_that_is_detached_before_the_grant_is_refused)
 	down();
 }
 
+/* Calls as the process that has @ep, in the name of @rank. */
+static enum hk_rpc_end call_as(char *ep, uint64_t rank)
+{
+	struct hk_wire_atomic call = {
+		.op = HK_ATOMIC_RPC, .offset = rank, .operand = hk_osc_ask(HK_OSC_POST, 0, 0, 0)};
+	struct hk_btl_caller caller = {.call = &call, .far = (void *)ep};
+
+	return target.procedure.fn(target.procedure.arg, &caller, args, result);
+}
+
+TEST(nobody_calls_in_the_name_of_another_rank)
+{
+	struct mca_btl_base_endpoint_t *callers[RANKS] = {(void *)&endpoint[0],
+							  (void *)&endpoint[1]};
+
+	up(false);
+	CHECK_EQ(call_as(&endpoint[0], 0), HK_RPC_DENIED); /* the window is not complete yet */
+	target.callers = callers;
+	CHECK_EQ(call_as(&endpoint[0], 0), HK_RPC_DONE);
+	CHECK_EQ(call_as(&endpoint[1], 1), HK_RPC_DONE);
+	CHECK_EQ(call_as(&endpoint[1], 0), HK_RPC_DENIED);
+	CHECK_EQ(call_as(&endpoint[1], 2), HK_RPC_DENIED); /* which has no endpoint */
+	CHECK_EQ(call_as(&endpoint[1], RANKS), HK_RPC_DENIED);
+	down();
+}
+
 /* ---- ranks of the owner's node --------------------------------------------------------------- */
 
 static uint64_t cookie(void)
@@ -397,8 +432,7 @@ static enum hk_rpc_end near(struct hk_osc_target *t, uint64_t rank, uint64_t ope
 static enum hk_rpc_end near_lock(struct hk_osc_target *t, uint64_t rank, enum hk_osc_lock_kind lock,
 				 bool *must_tell)
 {
-	return near(t, rank, hk_osc_ask(HK_OSC_NOTHING, 0, 0, 0) | hk_osc_with_lock(lock),
-		    must_tell);
+	return near(t, rank, hk_osc_ask(HK_OSC_LOCK, 0, 0, 0) | hk_osc_with_lock(lock), must_tell);
 }
 
 static enum hk_rpc_end near_unlock(struct hk_osc_target *t, uint64_t rank, bool *must_tell)
@@ -410,7 +444,7 @@ static enum hk_rpc_end near_unlock(struct hk_osc_target *t, uint64_t rank, bool 
 TEST(ranks_of_the_node_take_the_lock_by_themselves)
 {
 	struct hk_osc_target mapped;
-	const struct hk_osc_waiting *waiting;
+	const struct hk_osc_rank *waiting;
 	bool must_tell;
 
 	replies = 0;
@@ -421,7 +455,7 @@ TEST(ranks_of_the_node_take_the_lock_by_themselves)
 	memset(target.base, 0, 8);
 	target.base[WINDOW - 1] = 'x';
 	CHECK_EQ(mapped.base[WINDOW - 1], 'x');
-	waiting = hk_osc_waiting(mapped.segment.state, RANKS);
+	waiting = hk_osc_ranks(mapped.segment.state, RANKS);
 
 	CHECK_EQ(near_lock(&mapped, 1, HK_OSC_EXCLUSIVE, &must_tell), HK_RPC_DONE);
 	CHECK_EQ(add_under_lock(2, 10), HK_RPC_LATER);
@@ -459,11 +493,11 @@ TEST(a_lock_given_back_before_the_owner_told_of_it)
 	CHECK(must_tell);
 	CHECK_EQ(tell_by(2, HK_OSC_UNLOCK), HK_RPC_LATER);
 	CHECK_EQ(word_at(target.base), 0);
-	CHECK(!hk_osc_waiting(target.segment.state, RANKS)[0].granted);
+	CHECK(!hk_osc_ranks(target.segment.state, RANKS)[0].granted);
 	CHECK_EQ(tell_by(1, HK_OSC_GRANT), HK_RPC_DONE);
 	CHECK_EQ(replies, 2);
 	CHECK_EQ(word_at(target.base), 10);
-	CHECK(hk_osc_waiting(target.segment.state, RANKS)[0].granted);
+	CHECK(hk_osc_ranks(target.segment.state, RANKS)[0].granted);
 	hk_osc_target_close(&mapped);
 	hk_osc_target_close(&target);
 }
