@@ -102,8 +102,8 @@ static void ordered(int round)
 	close_window();
 }
 
-/* A rank that has the lock finds what the one before has put, all of it: in one short and one long
- * put, in either order, and without a flush before the unlock. */
+/* A rank that has the lock finds everything that the one before has put. That is one short and one
+ * long put, in either order, without a flush before the unlock. */
 static void unlock_publishes(int round)
 {
 	int64_t number;
@@ -132,8 +132,8 @@ static void unlock_publishes(int round)
 	close_window();
 }
 
-/* What the next rank puts is there when MPI_Win_wait returns. Each rank exposes its window to one
- * other alone. */
+/* When MPI_Win_wait returns, everything that the origin has put is there. Each rank exposes its
+ * window to one other alone. */
 static void complete_publishes(int round)
 {
 	int from = (hkt_rank + hkt_size - 1) % hkt_size, to = (hkt_rank + 1) % hkt_size, flag = 0;

@@ -187,7 +187,7 @@ TEST(each_gets_its_share)
 		CHECK(had[i] > 1000 - 10 && had[i] < 1000 + 10);
 }
 
-/* Whatever another process has written there, nothing else is touched, and every call ends. */
+/* Another process has written anything there. Nothing else is touched, and every call ends. */
 TEST(damaged_ranks)
 {
 	enum { N = 4 };
