@@ -46,6 +46,12 @@ def test_sealed(run):
     each_passes(run(LABS[0], THEN.join(PROGRAMS), mca=mca))
 
 
+def test_a_lock_without_an_operation(run):
+    command = "rma_locks --mode mutex --rounds 1000"
+    mca = {"osc_hikyaku_lock_first": "1", "mpi_yield_when_idle": "1"}
+    assert_passed(run(LABS[2], command, mca=mca), command)
+
+
 @pytest.mark.parametrize("lab", [LABS[1], LABS[2]], ids=lab_id)
 def test_everyone_gets_a_share_of_a_lock(run, lab):
     """By osc/rdma the owner gets it always."""

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/rma_epochs.c: what an epoch promises to others. Whoever has the lock next, or has
- * waited for the epoch's end, sees all of it at once, without a barrier. Also request-based
+ * tests/mpi/rma_epochs.c: what an epoch promises to others. The next rank that has the lock, or a
+ * rank that waited for the epoch's end, sees all of it without a barrier. Also request-based
  * operations, and locks of several kinds and targets together.
  *
  *     --rounds N   of each part (default 10)
@@ -79,8 +79,8 @@ static void requests(int round)
 	close_window();
 }
 
-/* Accumulations of one origin on one place are in order, also where the first asks for a lock that
- * others have, and has more than one frame. */
+/* Accumulations of one origin on one place are in order. Here the first has several frames, and
+ * asks for a lock that others have. */
 static void ordered(int round)
 {
 	int64_t *sum = hkt_alloc(WORDS * 8), *seen = hkt_alloc(WORDS * 8);

@@ -7,6 +7,7 @@
  * see it. The owner of the window reads, writes, or waits in MPI_Barrier. An owner that reads makes
  * progress only while it has the lock. Two peers of an owner that waits may run in step.
  *
+ *     --mode mutex  the lock protects a window of another rank, and no operation is on its own
  *     --mode fair   all ranks take one lock in a loop. Half of the time, a rank waits for no more
  *                   than two turns of each other rank. A rank that has no core may miss more.
  */
@@ -108,6 +109,34 @@ static void fair(int each)
 	MPI_Win_free(&counter);
 }
 
+/* All ranks count in a window of the last rank, one after the other. */
+static void mutex(int each)
+{
+	int64_t *counter, seen;
+	MPI_Win other;
+
+	MPI_Win_allocate(8, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &counter, &other);
+	*counter = 0;
+	hkt_at("a lock of rank 0 as a mutex");
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Win_lock_all(0, other);
+	for (int i = 0; i < each; i++) {
+		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+		MPI_Get(&seen, 1, MPI_INT64_T, hkt_size - 1, 0, 1, MPI_INT64_T, other);
+		MPI_Win_flush(hkt_size - 1, other);
+		seen++;
+		MPI_Put(&seen, 1, MPI_INT64_T, hkt_size - 1, 0, 1, MPI_INT64_T, other);
+		MPI_Win_flush(hkt_size - 1, other);
+		MPI_Win_unlock(0, win);
+	}
+	MPI_Win_unlock_all(other);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (hkt_rank == hkt_size - 1)
+		HKT_CHECK(*counter == (int64_t)each * hkt_size, "counted %lld of %d",
+			  (long long)*counter, each * hkt_size);
+	MPI_Win_free(&other);
+}
+
 int main(int argc, char **argv)
 {
 	hkt_init(&argc, &argv, "rma_locks", MPI_THREAD_SINGLE);
@@ -117,6 +146,8 @@ int main(int argc, char **argv)
 	*mem = 0;
 	if (hkt_opt.mode && strcmp(hkt_opt.mode, "fair") == 0)
 		fair(rounds);
+	else if (hkt_opt.mode && strcmp(hkt_opt.mode, "mutex") == 0)
+		mutex(rounds);
 	else
 		for (int round = 0; round < rounds; round++)
 			relay(round);

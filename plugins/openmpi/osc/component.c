@@ -15,6 +15,13 @@ static int component_register(void)
 		"Priority of one-sided communication by Hikyaku; rdma has 101",
 		MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
 		&mca_osc_hikyaku_component.priority);
+	mca_osc_hikyaku_component.lock_first = false;
+	(void)mca_base_component_var_register(
+		&mca_osc_hikyaku_component.super.osc_version, "lock_first",
+		"MPI_Win_lock returns when the lock is held. Otherwise the first operation asks "
+		"for it. For programs that use a lock without an operation",
+		MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
+		&mca_osc_hikyaku_component.lock_first);
 	return OMPI_SUCCESS;
 }
 

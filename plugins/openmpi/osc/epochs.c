@@ -56,7 +56,8 @@ int hk_osc_lock(int type, int target, int assert, struct ompi_win_t *win)
 	if (assert & MPI_MODE_NOCHECK)
 		return OMPI_SUCCESS;
 	p->lock = type == MPI_LOCK_EXCLUSIVE ? HK_OSC_WANTS_EXCLUSIVE : HK_OSC_WANTS_SHARED;
-	int rc = p->here ? hk_osc_lock_hold(m, target) : OMPI_SUCCESS;
+	bool now = p->here || mca_osc_hikyaku_component.lock_first;
+	int rc = now ? hk_osc_lock_hold(m, target) : OMPI_SUCCESS;
 
 	if (HK_UNLIKELY(rc != OMPI_SUCCESS)) {
 		p->access = HK_OSC_NONE;

@@ -96,6 +96,7 @@ struct hk_osc_module {
 struct hk_osc_component {
 	ompi_osc_base_component_t super;
 	int priority;
+	bool lock_first; /* MPI_Win_lock waits for the lock */
 };
 
 extern struct hk_osc_component mca_osc_hikyaku_component;
