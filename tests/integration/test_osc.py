@@ -53,8 +53,8 @@ def test_a_lock_without_an_operation(run):
 
 
 @pytest.mark.parametrize("lab", [LABS[1], LABS[2]], ids=lab_id)
-def test_everyone_gets_a_share_of_a_lock(run, lab):
-    """By osc/rdma the owner gets it always."""
+def test_all_take_turns(run, lab):
+    """tests/unit/openmpi/test_osc_locks.c tests that these are equally many."""
     command = "rma_locks --mode fair --rounds 400"
     assert_passed(run(lab, command, mca={"mpi_yield_when_idle": "1"}), command)
 
