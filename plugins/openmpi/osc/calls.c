@@ -175,30 +175,17 @@ static bool is_here(const struct hk_osc_peer *p, enum hk_osc_kind kind)
 	       (!p->ep || (kind <= HK_OSC_CAS ? p->here->base != NULL : kind != HK_OSC_GRANT));
 }
 
-/* Does this rank want a lock of @p that nobody has asked for? Then @c, its caller's, asks. */
-static bool asks(struct hk_osc_peer *p, struct hk_osc_call *c)
+/* If this rank wants the lock of @p, has the call @c ask for it. If another call asks, waits until
+ * this rank has it. */
+static void ask_or_wait(struct hk_osc_peer *p, struct hk_osc_call *c)
 {
-	uint8_t is = p->lock;
-
-	if (is != HK_OSC_WANTS_SHARED && is != HK_OSC_WANTS_EXCLUSIVE)
-		return false;
-	if (!atomic_compare_exchange_strong(&p->lock, &is, HK_OSC_ASKED))
-		return false; /* another thread's call does */
-	c->wanted = is;
-	return true;
-}
-
-/* Has the call @c for data ask for the lock, or waits until this rank has it. Returns what @c
- * asks for. */
-static enum hk_osc_lock_kind ask_or_wait(struct hk_osc_peer *p, struct hk_osc_call *c)
-{
-	while (p->lock != HK_OSC_HELD && p->lock != HK_OSC_FREE) {
-		if (asks(p, c))
-			return c->wanted == HK_OSC_WANTS_EXCLUSIVE ? HK_OSC_EXCLUSIVE
-								   : HK_OSC_SHARED;
-		opal_progress();
+	for (uint8_t is; (is = p->lock) != HK_OSC_HELD && is != HK_OSC_FREE; opal_progress()) {
+		if (is == HK_OSC_ASKED ||
+		    !atomic_compare_exchange_strong(&p->lock, &is, HK_OSC_ASKED))
+			continue; /* another thread's call asks */
+		c->wanted = is;
+		return;
 	}
-	return HK_OSC_NO_LOCK;
 }
 
 int hk_osc_call_send(struct hk_osc_call *c, uint64_t operand, size_t len)
@@ -206,8 +193,10 @@ int hk_osc_call_send(struct hk_osc_call *c, uint64_t operand, size_t len)
 	struct hk_osc_module *m = c->m;
 	struct hk_osc_peer *peer = &m->peer[c->target];
 
-	if (hk_osc_kind_of(operand) <= HK_OSC_LOCK)
-		operand |= hk_osc_with_lock(ask_or_wait(peer, c));
+	if (hk_osc_kind_of(operand) <= HK_OSC_LOCK) {
+		ask_or_wait(peer, c);
+		operand |= hk_osc_with_lock(c->wanted);
+	}
 	const struct hk_wire_atomic ask = {
 		.op = HK_ATOMIC_RPC,
 		.region = peer->procedure,

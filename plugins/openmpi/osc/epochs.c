@@ -69,13 +69,10 @@ int hk_osc_lock(int type, int target, int assert, struct ompi_win_t *win)
 /* Gives the lock back. A call that asks for it may be in flight: this one follows it. */
 static int give_back(struct hk_osc_module *m, int target)
 {
-	struct hk_osc_peer *p = &m->peer[target];
-	uint8_t was = p->lock;
+	uint8_t is = m->peer[target].lock;
 
-	if (was != HK_OSC_ASKED && was != HK_OSC_HELD) {
-		p->lock = HK_OSC_FREE; /* nobody has asked for it */
-		return OMPI_SUCCESS;
-	}
+	if (is != HK_OSC_ASKED && is != HK_OSC_HELD)
+		return OMPI_SUCCESS; /* nobody has asked for it */
 	settle(m, target);
 	return hk_osc_tell(m, target, HK_OSC_UNLOCK);
 }

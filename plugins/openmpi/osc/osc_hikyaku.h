@@ -52,11 +52,12 @@ enum hk_osc_access {
 	HK_OSC_LOCKED,   /* r: from lock to unlock */
 };
 
-/* Another rank's lock. The first call for data asks for it. So an epoch takes one round trip. */
+/* Another rank's lock. The first call for data asks for it. So an epoch takes one round trip. A
+ * state in which this rank wants the lock is what that call says. */
 enum hk_osc_lock_state {
-	HK_OSC_FREE, /* also with MPI_MODE_NOCHECK */
-	HK_OSC_WANTS_SHARED,
-	HK_OSC_WANTS_EXCLUSIVE,
+	HK_OSC_FREE = HK_OSC_NO_LOCK, /* also with MPI_MODE_NOCHECK */
+	HK_OSC_WANTS_SHARED = HK_OSC_SHARED,
+	HK_OSC_WANTS_EXCLUSIVE = HK_OSC_EXCLUSIVE,
 	HK_OSC_ASKED, /* a call in flight asks for it */
 	HK_OSC_HELD,
 };
