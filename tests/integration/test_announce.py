@@ -43,6 +43,19 @@ def test_nothing_is_said_if_nobody_wants_it(run):
     assert lines(result.stderr) == []
 
 
+def test_a_parameter_that_does_not_exist_is_named(get_lab, program):
+    """Once, and the job goes on. Open MPI's own parameters of a BTL exist."""
+    wrong = {"OMPI_MCA_btl_hikyaku_prot": "udp:addr=tcp0", "OMPI_MCA_btl_hikyaku_latency": "2"}
+    done = get_lab(2, "veth").mpirun(2, [program("tests/mpi/mpi_hand_over")], env=wrong)
+    assert done.returncode == 0, done.stderr
+    (said, *_) = lines(done.stderr)
+    assert said == (
+        "there is no parameter 'btl_hikyaku_prot', so it sets nothing; fix: use one of: "
+        "ompi_info --param btl hikyaku --level 9"
+    )
+    assert len(lines(done.stderr)) == 2
+
+
 def test_ranks_of_one_node_do_not_measure_the_port(get_lab, program):
     lab = get_lab(2, "veth", 2)
     done = lab.mpirun(2, [program("tests/mpi/mpi_hand_over")], options=["--host", "node0:2"])

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * openmpi/btl/announce.c: tells the user at the start by what the ranks of the job talk. If they do
- * not use Hikyaku, it tells the reason, and repeats it at the end of the process.
+ * openmpi/btl/announce.c: tells the user at the start by what the ranks of the job talk, and which
+ * parameters do not exist. If the ranks do not use Hikyaku, it tells the reason, and repeats it at
+ * the end of the process.
  *
  * Open MPI takes another BTL where ours does not start. Its own messages then hide ours, or the job
  * just runs, and the user believes that it has used Hikyaku. So the reason is repeated when the
@@ -16,6 +17,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static uint32_t job_value(const char *key)
 {
@@ -76,6 +78,27 @@ void hk_btl_announce(void)
 			    "hikyaku: all %u ranks are on one node: they talk by Open MPI's shared "
 			    "memory%s%s",
 			    ranks, *port ? ", not by port " : "", port);
+}
+
+void hk_btl_announce_unknown_parameters(void)
+{
+	static const char prefix[] = "OMPI_MCA_btl_hikyaku_";
+
+	if (!mca_btl_hikyaku_component.param.announce || !speaks_for_the_job())
+		return;
+	for (char **each = environ; *each; each++) {
+		int len = (int)strcspn(*each, "=");
+		char name[128];
+
+		if (strncmp(*each, prefix, strlen(prefix)) != 0 || len >= (int)sizeof(name))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", len, *each);
+		if (mca_base_var_find("opal", "btl", "hikyaku", name + strlen(prefix)) < 0)
+			opal_output(0,
+				    "hikyaku: there is no parameter '%s', so it sets nothing; fix: "
+				    "use one of: ompi_info --param btl hikyaku --level 9",
+				    name + strlen("OMPI_MCA_"));
+	}
 }
 
 /* ---- at the end ------------------------------------------------------------------------------ */

@@ -185,6 +185,10 @@ void hk_btl_add_parameters(char *text, size_t size);
  * job before. Only the first call prints. */
 void hk_btl_announce(void);
 
+/* Rank 0 names each btl_hikyaku_… of its environment that no component knows, since Open MPI
+ * ignores it. Call it when all parameters are registered. */
+void hk_btl_announce_unknown_parameters(void);
+
 /* The ranks of this rank's job. */
 uint32_t hk_btl_job_size(void);
 bool hk_btl_job_is_on_one_node(void);

@@ -126,6 +126,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	/* who has not asked for this BTL gets none of its ports */
 	if ((!p->port || !*p->port) && !named_by_user())
 		return NULL;
+	hk_btl_announce_unknown_parameters();
 	/* such ranks need no port, and nobody has asked for a certain one */
 	if (hk_btl_port_is_auto() && !p->same_node && hk_btl_job_is_on_one_node()) {
 		hk_btl_announce();
