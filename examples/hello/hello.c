@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * examples/hello: two processes on one machine send each other a message and a put.
+ * examples/hello: two processes send each other a message and a put.
  *
  *   cc hello.c -o hello $(pkg-config --cflags --libs hikyaku)
  *   ./hello /tmp/hello server &
  *   ./hello /tmp/hello client
  *
  * The two are joined by a memif, a wire in shared memory, so this needs neither root nor a NIC.
- * Each process writes its address to a file, which the other reads: a real program would use what
- * it starts with, such as PMIx. The server opens a region and tells the client its number in a
- * message. The client puts a text into the region and sends a message, which arrives after the put.
+ * A third argument names another port, such as udp:addr=eth0. Each process writes its address to a
+ * file, which the other reads: a real program would use what it starts with, such as PMIx. The
+ * server opens a region and tells the client its number in a message. The client puts a text into
+ * the region and sends a message, which arrives after the put.
  */
 #include <hikyaku/rma.h>
 #include <hikyaku/worker.h>
@@ -111,7 +112,7 @@ static void exchange(const char *dir, const char *name, const struct hk_peer_add
 
 int main(int argc, char **argv)
 {
-	bool server = argc == 3 && strcmp(argv[2], "server") == 0;
+	bool server = argc > 2 && strcmp(argv[2], "server") == 0;
 	const char *me = server ? "server" : "client", *other = server ? "client" : "server";
 	struct hk_worker_config cfg;
 	struct hk_peer_addr mine, theirs;
@@ -120,8 +121,8 @@ int main(int argc, char **argv)
 	char spec[256], memory[64] = "";
 	hk_peer peer;
 
-	if (argc != 3 || (!server && strcmp(argv[2], "client") != 0)) {
-		fprintf(stderr, "usage: hello PREFIX server|client\n"
+	if (argc < 3 || argc > 4 || (!server && strcmp(argv[2], "client") != 0)) {
+		fprintf(stderr, "usage: hello PREFIX server|client [PORT]\n"
 				"Files of the two processes begin with PREFIX. Example:\n"
 				"  hello /tmp/hello server & hello /tmp/hello client\n");
 		return 2;
@@ -133,7 +134,12 @@ int main(int argc, char **argv)
 	cfg.frame_max = 0;
 	cfg.lost = on_lost;
 	fprintf(stderr, "hello: the %s waits %d s for the %s\n", me, TIMEOUT_S, other);
-	snprintf(spec, sizeof(spec), "memif:socket=%s.sock,role=%s", argv[1], me);
+	if (argc == 4) { /* strangers can send to such a port */
+		snprintf(spec, sizeof(spec), "%s", argv[3]);
+		cfg.engine.protection = HK_PROTECTION_AUTH;
+	} else {
+		snprintf(spec, sizeof(spec), "memif:socket=%s.sock,role=%s", argv[1], me);
+	}
 	if (hk_worker_open_port_spec(&cfg, spec, TIMEOUT_S * 1000, &w, &err) != 0) {
 		fprintf(stderr, "hello: %s\n", err.text);
 		return 1;
