@@ -14,6 +14,8 @@ import pytest
 
 from execute import execute
 from hikyaku.checkout import build_dir
+from hikyaku.cli.sdn import client_of
+from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab
 
 LINES = 5  # of the answer, at most
@@ -309,6 +311,16 @@ def test_a_mistake(hikyaku, words, cause, fix):
 def test_a_mistake_in_a_lab(hikyaku, labs, words, cause, fix):
     names = labs | {"build": build_dir()}
     check([*hikyaku, *words.format(**names).split()], *(t.format(**names) for t in (cause, fix)))
+
+
+def test_sdn_without_lab_means_the_lab_with_switches(labs, tmp_path, monkeypatch):
+    """If no controller runs at all, the fix starts the one of the lab that waits for it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("hikyaku.lab.all_names", lambda: [labs["memif"], labs["ovs"]])
+    with pytest.raises(HikyakuError) as refused:
+        client_of(None)
+    assert f"no controller runs with {tmp_path}/hikyaku/sdn" in str(refused.value)
+    assert str(refused.value.fix) == f"hikyaku sdn run --background --lab {labs['ovs']}"
 
 
 @pytest.mark.parametrize(

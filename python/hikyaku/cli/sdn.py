@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`hikyaku sdn`: runs the network's controller, and asks it."""
 
+import contextlib
 import json
 import os
 import re
@@ -64,12 +65,12 @@ def client_of(state: Path | None, lab_name: str | None = None, retry_s: float = 
     """Asks the controller that these options name."""
     from ..sdn.client import Client
 
-    words = option_words(background=True, state=state, lab=lab_name)
-    start = f"hikyaku sdn run {shlex.join(words)}"
     directory = state_directory(state, lab_name)
     if state is None and lab_name is None and (other := _of_a_lab(directory)):
         raise _other_lab(directory, other)
-    return Client(directory, retry_s=retry_s, start=start)
+    lab = lab_name if lab_name or state else _lab_with_switches()
+    words = option_words(background=True, state=state, lab=lab)
+    return Client(directory, retry_s=retry_s, start=f"hikyaku sdn run {shlex.join(words)}")
 
 
 def _of_a_lab(directory: Path) -> str | None:
@@ -83,6 +84,17 @@ def _of_a_lab(directory: Path) -> str | None:
     if runs(directory):
         return None
     return next((name for name in all_names() if runs(lab_directory(name) / "sdn")), None)
+
+
+def _lab_with_switches() -> str | None:
+    """The name of a lab that is up and needs a controller of its own."""
+    from ..lab import Lab, all_names
+
+    for name in all_names():
+        with contextlib.suppress(HikyakuError):  # what is left of a lab, or one that comes up
+            if Lab.find(name).topology.wiring:
+                return name
+    return None
 
 
 def _other_lab(directory: Path, lab: str) -> HikyakuError:
@@ -278,6 +290,9 @@ def _run_in_background(options: "Options", lab_name: str | None) -> None:
         background.stop(options.state)
         raise
     click.echo(f"the controller runs (process {pid}); page, REST and metrics: {client.address}")
+    if lab_name is None and (lab := _lab_with_switches()):
+        again = as_typed(f"hikyaku sdn run --background --lab {lab}")
+        click.echo(f"it is not the one of lab '{lab}', whose switches need: {again}", err=True)
 
 
 @sdn.command("stop")
