@@ -187,8 +187,8 @@ def crowded(
     if ranks <= cores or said.lower() in ("0", "false", "no", "f", "n"):
         return None
     return (
-        f"{ranks} ranks take turns on {cores} cores, so an Allreduce of 8 bytes takes 0.4 ms or "
-        f"more in place of 5 µs; fix: to measure, start at most {cores} ranks: -np {cores}"
+        f"{ranks} ranks take turns on {cores} cores, so times vary, and some are milliseconds; "
+        f"fix: to measure, start at most {cores} ranks: -np {cores}"
     )
 
 
