@@ -73,7 +73,8 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
       --mode MODE     the process that polls (docs/modes.md). inline: the rank. hybrid:
                       the rank, and hikyakud while the rank computes. daemon: hikyakud.
                       split: hikyakud for messages, the rank for bulk data. auto: the
-                      BTL chooses. hybrid, daemon and split need 'lab up --huge'
+                      BTL chooses. hybrid, daemon and split need 'lab up --huge', and
+                      hybrid and split also wire memif
       --mpi NAME      the MPI: openmpi, this machine's [default]; or by libfabric
                       (docs/libfabric.md) mpich, impi, openmpi5, which are downloaded
                       on first use, and openmpi-ofi, this machine's. All other options
