@@ -88,7 +88,11 @@ def _attack_rtc(kind: str, attacker: str, victim: str, name: str, as_json: bool)
     from ...lab.attack_rtc import Attacks
 
     result = Attacks(Lab.find(name), attacker, victim).run(kind)
-    _show(result, f"{result.frames} frames sent to {victim}: {result.answers} answers", as_json)
+    if kind == "leave":
+        text = f"{result.frames} frames told {victim} that a node leaves; does the job go on?"
+    else:
+        text = f"{result.frames} frames sent to {victim}: {result.answers} answers"
+    _show(result, text, as_json)
 
 
 def _attack_controller(kind: str, attacker: str, victim: str, name: str, as_json: bool) -> None:
