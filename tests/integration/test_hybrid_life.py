@@ -262,7 +262,7 @@ def test_poller_killed_at_any_moment(lab, start, mode, kills):
     """hikyakud starts another poller. But if the poller was in a rank's memory when it died,
     hikyakud cuts the rank off, because that memory may be inconsistent."""
     # jobs of about the same length: in mode split, messages go by hikyakud
-    rounds = {"hybrid": "100", "split": "20"}[mode]
+    rounds = {"hybrid": "100", "split": "8"}[mode]
     survived = 0
     for seed, at in moments(kills, 1.0):
         job = start("hand_over", "--rounds", rounds, "--seed", str(seed))
