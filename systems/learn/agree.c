@@ -54,6 +54,12 @@ void hk_learn_agree_own(struct hk_learn_agree *a, double loss, double step, unsi
 	e->step = step;
 }
 
+/* Returns whether @living nodes are too few for a trimmed mean that leaves something out. */
+static bool too_few(const struct hk_learn_agree *a, size_t living)
+{
+	return a->set->merge == HK_LEARN_TRIMMED && a->nodes > 2 && living < 3;
+}
+
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -81,6 +87,12 @@ double hk_learn_agree_loss(const struct hk_learn_agree *a, bool (*alive)(void *a
 		qsort(a->sorted, known, sizeof(*a->sorted), by_value);
 		off = hk_learn_merge_trimmed_off(known, a->set->trim);
 	}
+	if (too_few(a, living)) {
+		const struct hk_learn_status_entry *own = &a->entry[a->node];
+		if (finished)
+			*finished = own->flags & HK_LEARN_ENTRY_F_FINISHED;
+		return own->run ? own->loss : NAN;
+	}
 	if (finished)
 		*finished = done + off >= living;
 	if (2 * known <= living)
@@ -93,11 +105,15 @@ double hk_learn_agree_loss(const struct hk_learn_agree *a, bool (*alive)(void *a
 bool hk_learn_agree_step(const struct hk_learn_agree *a, bool (*alive)(void *arg, uint16_t node),
 			 void *arg, double *step, unsigned *halvings)
 {
+	size_t living = 0;
+
+	for (uint16_t i = 0; i < a->nodes; i++)
+		living += i == a->node || alive(arg, i);
 	for (unsigned what = 0; what < 2; what++) {
 		size_t known = 0, off = 0;
 		for (uint16_t i = 0; i < a->nodes; i++) {
 			const struct hk_learn_status_entry *e = &a->entry[i];
-			if (e->run != 0 && (i == a->node || alive(arg, i)))
+			if (e->run != 0 && (i == a->node || (!too_few(a, living) && alive(arg, i))))
 				a->sorted[known++] = what ? -(double)e->halvings : e->step;
 		}
 		if (known == 0)

@@ -11,7 +11,8 @@
  * node measures its loss once an epoch. A status message carries entries; of two entries about one
  * node the later one counts. The *loss of all* is the mean over live nodes, because shards differ
  * by one row at most. With the trimmed merge it is the trimmed mean, since a node with false
- * parameters can report a false loss too.
+ * parameters can report a false loss too. Of fewer than three values it drops none. So a node that
+ * knows of fewer live nodes, in a job of more than two, counts itself alone.
  *
  * A node decides to stop when it sees that the target is reached or that all nodes have finished.
  * From then on each of its status messages carries this, and each receiver stops and repeats it. So

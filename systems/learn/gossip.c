@@ -179,9 +179,18 @@ void hk_learn_gossip_measure(struct hk_learn_gossip *g)
 			   hk_learn_train_halvings(&g->train), flags);
 }
 
-/* Returns whether there are no live neighbours. */
+bool hk_learn_gossip_compares(const struct hk_learn_gossip *g)
+{
+	return g->set->merge == HK_LEARN_TRIMMED && g->neighbours > 1;
+}
+
+/* Returns whether there are no live neighbours that could change our parameters. */
 static bool alone(const struct hk_learn_gossip *g)
 {
+	const uint16_t *list;
+
+	if (g->set->gossip_every && hk_learn_gossip_compares(g))
+		return g->net.neighbours(g->net.arg, &list) < 2;
 	for (uint16_t i = 0; g->set->gossip_every && i < g->nodes; i++)
 		if (i != g->node && g->net.alive(g->net.arg, i))
 			return false;
@@ -207,11 +216,12 @@ static void measure_and_decide(struct hk_learn_gossip *g)
 	double all = loss_of_all(g, NULL);
 	/* Without received slices the loss of all cannot fall, so a constant loss is not a plateau.
 	 */
-	if (alone(g) || g->stats.slices_received != g->slices_judged)
+	if (alone(g) || g->contacts != g->contacts_judged)
 		/* use our own loss if nothing else is known */
-		hk_learn_train_progress(
-			&g->train, isfinite(g->stats.loss) && isfinite(all) ? all : g->stats.loss);
-	g->slices_judged = g->stats.slices_received;
+		hk_learn_train_progress(&g->train, g->stats.loss,
+					isfinite(g->stats.loss) && isfinite(all) ? all
+										 : g->stats.loss);
+	g->contacts_judged = g->contacts;
 	over = hk_learn_train_converged(&g->train) || g->train.epochs >= g->set->max_epochs;
 	if (over && g->state == HK_LEARN_GOSSIP_TRAINING) {
 		g->state = HK_LEARN_GOSSIP_WAITING;
@@ -283,8 +293,8 @@ static void settle(struct hk_learn_gossip *g)
 
 static bool ahead(struct hk_learn_gossip *g)
 {
-	if (g->stats.slices_received != g->slices_seen) {
-		g->slices_seen = g->stats.slices_received;
+	if (g->contacts != g->contacts_seen) {
+		g->contacts_seen = g->contacts;
 		g->received_at = g->stats.batches;
 	}
 	return g->stats.batches - g->received_at >= AHEAD_PERIODS * g->measure_every && !alone(g);

@@ -75,6 +75,7 @@ struct hk_learn_gossip {
 	const struct hk_learn_settings *set;
 	struct hk_learn_data data;
 	uint16_t node, nodes;
+	unsigned neighbours; /* in the topology, if all nodes are there */
 	uint32_t run, fingerprint;
 	enum hk_learn_gossip_state state;
 	enum hk_learn_gossip_fault fault;
@@ -89,16 +90,19 @@ struct hk_learn_gossip {
 	struct hk_learn_gossip_slice *slice;
 	struct hk_learn_gossip_peer **peer; /* [nodes], made at first contact */
 	double *previous; /* [parameters] at the last round, for hk_learn_guard_moved() */
-	double *received; /* [parameters] last accepted from neighbours */
-	double *mix;      /* [parameters] scratch of hk_learn_gossip_measure() */
+	/* [parameters] last accepted from neighbours; trimmed: last merged */
+	double *received;
+	double *mix; /* [parameters] scratch of hk_learn_gossip_measure() */
 	/* batches: at the last measurement; between two of them */
 	uint64_t measured_at, measure_every;
-	/* batches trained, and slices received, when the last slice came */
-	uint64_t received_at, slices_seen;
-	uint64_t slices_judged;      /* slices received when progress was last judged */
+	/* slices received from neighbours that may be right: with the trimmed mean no others */
+	uint64_t contacts;
+	/* batches trained, and contacts, when the last one came */
+	uint64_t received_at, contacts_seen;
+	uint64_t contacts_judged;    /* contacts when progress was last judged */
 	double *values, *difference; /* [per_slice] */
 	const double **others;       /* [nodes] */
-	double *sorted;              /* [nodes + 1] */
+	double *sorted;              /* [nodes + 1] scratch */
 	void *frame;                 /* [payload_max bytes] */
 	size_t frame_capacity;
 	struct hk_learn_gossip_stats stats;
@@ -119,7 +123,8 @@ struct hk_learn_gossip_config {
 	const struct hk_learn_settings *set;
 	struct hk_learn_data data; /* the node's rows; not copied */
 	uint16_t node, nodes;
-	uint32_t run; /* number of this incarnation: not 0, and later than earlier ones */
+	unsigned neighbours; /* in the topology, if all nodes are there; 0: all other nodes */
+	uint32_t run;        /* number of this incarnation: not 0, and later than earlier ones */
 	size_t payload_max;
 	struct hk_learn_gossip_net net;
 	enum hk_learn_gossip_fault fault;

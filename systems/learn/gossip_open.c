@@ -80,6 +80,7 @@ int hk_learn_gossip_open(const struct hk_learn_gossip_config *cfg, struct hk_lea
 	g->data = cfg->data;
 	g->node = cfg->node;
 	g->nodes = cfg->nodes;
+	g->neighbours = cfg->neighbours ? cfg->neighbours : cfg->nodes - 1u;
 	g->run = cfg->run;
 	g->fingerprint = hk_learn_fingerprint(cfg->model);
 	g->fault = cfg->fault;

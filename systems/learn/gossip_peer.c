@@ -5,6 +5,7 @@
  */
 #include "learn/gossip_peer.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,9 +32,16 @@ static bool make_rest(const struct hk_learn_gossip *g, struct hk_learn_gossip_pe
 		p->latest = calloc(g->parameters, sizeof(double));
 		p->age = calloc(g->slices, sizeof(uint64_t));
 		p->fresh = calloc(g->slices, sizeof(bool));
-		return p->latest && p->age && p->fresh;
+		p->came = calloc(g->slices, sizeof(bool));
+		return p->latest && p->age && p->fresh && p->came;
 	}
 	return true;
+}
+
+static void forget_heard(const struct hk_learn_gossip *g, struct hk_learn_gossip_peer *p)
+{
+	for (unsigned i = 0; i < g->slices; i++)
+		p->heard[i] = NAN;
 }
 
 struct hk_learn_gossip_peer *hk_learn_gossip_peer(struct hk_learn_gossip *g, uint16_t node)
@@ -49,12 +57,14 @@ struct hk_learn_gossip_peer *hk_learn_gossip_peer(struct hk_learn_gossip *g, uin
 		return NULL;
 	p->number = calloc(g->slices, sizeof(uint64_t));
 	p->distance = calloc(g->slices, sizeof(double));
+	p->heard = calloc(g->slices, sizeof(double));
 	p->jump = calloc(g->slices, sizeof(uint64_t));
 	p->claim = calloc(g->slices, sizeof(uint64_t));
-	if (!p->number || !p->jump || !p->claim || !p->distance || !make_rest(g, p)) {
+	if (!p->number || !p->jump || !p->claim || !p->distance || !p->heard || !make_rest(g, p)) {
 		hk_learn_gossip_peer_free(p);
 		return NULL;
 	}
+	forget_heard(g, p);
 	g->peer[node] = p;
 	return p;
 }
@@ -67,7 +77,9 @@ void hk_learn_gossip_peer_free(struct hk_learn_gossip_peer *p)
 	free(p->jump);
 	free(p->claim);
 	free(p->distance);
+	free(p->heard);
 	free(p->fresh);
+	free(p->came);
 	free(p->age);
 	free(p->latest);
 	free(p->given);
@@ -86,6 +98,7 @@ void hk_learn_gossip_peer_left(struct hk_learn_gossip *g, uint16_t node)
 {
 	if (node < g->nodes && g->peer[node]) {
 		g->peer[node]->active = false;
+		forget_heard(g, g->peer[node]);
 		memset(g->peer[node]->claim, 0, g->slices * sizeof(*g->peer[node]->claim));
 		hk_learn_gossip_reset_weights(g);
 	}
@@ -107,8 +120,11 @@ bool hk_learn_gossip_peer_run(struct hk_learn_gossip *g, struct hk_learn_gossip_
 	memset(p->number, 0, g->slices * sizeof(*p->number));
 	memset(p->jump, 0, g->slices * sizeof(*p->jump));
 	memset(p->claim, 0, g->slices * sizeof(*p->claim));
-	if (p->fresh)
+	forget_heard(g, p);
+	if (p->fresh) {
 		memset(p->fresh, 0, g->slices * sizeof(*p->fresh));
+		memset(p->came, 0, g->slices * sizeof(*p->came));
+	}
 	/* the sums belong to the peer's earlier incarnation */
 	for (unsigned i = 0; p->given && i < g->slices; i++)
 		p->given[i].weight = p->taken[i].weight = 0;

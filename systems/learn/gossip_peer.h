@@ -13,13 +13,15 @@ struct hk_learn_gossip_peer {
 	bool active;         /* whether it has sent a valid slice */
 	uint64_t greeted_at; /* round + 1 of the last status sent to it for its wrong run */
 	/* one element for each slice: */
-	uint64_t *number;                    /* number of the last message; 0: none */
-	uint64_t *jump;                      /* number far from `number`, not believed yet; or 0 */
-	uint64_t *claim;                     /* age in its last message */
-	double *distance;                    /* distance of its last slice from ours */
-	bool *fresh;                         /* trimmed: `latest` is not merged yet */
-	uint64_t *age;                       /* trimmed: age of `latest` */
-	double *latest;                      /* trimmed: [parameters], last slices */
+	uint64_t *number; /* number of the last message; 0: none */
+	uint64_t *jump;   /* number far from `number`, not believed yet; or 0 */
+	uint64_t *claim;  /* age in its last message */
+	double *distance; /* distance of its last accepted slice from ours */
+	double *heard;    /* that of its last slice, accepted or not; NaN: none */
+	bool *fresh;      /* trimmed: `latest` is not merged yet */
+	bool *came;       /* trimmed: a slice came since the last merge */
+	uint64_t *age;    /* trimmed: age of `latest` */
+	double *latest;   /* trimmed: [parameters], last slices */
 	struct hk_learn_push *given, *taken; /* push-sum: sums given to it, and taken from it */
 	double *sums;                        /* memory of the two: [2 × parameters] */
 };
@@ -45,6 +47,10 @@ void hk_learn_gossip_measure(struct hk_learn_gossip *g);
 
 /* Takes over the step on which all nodes agreed. */
 void hk_learn_gossip_follow(struct hk_learn_gossip *g);
+
+/* Returns whether a single neighbour can send nothing that counts: the trimmed mean, and more than
+ * one neighbour in the topology. */
+bool hk_learn_gossip_compares(const struct hk_learn_gossip *g);
 
 void hk_learn_gossip_send_status(struct hk_learn_gossip *g, uint16_t dst, uint8_t flags);
 

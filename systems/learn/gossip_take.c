@@ -5,6 +5,7 @@
 #include "learn/gossip_peer.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Stale parameters have less than half of our rows behind them, and are this many of our epochs
@@ -47,14 +48,46 @@ static void merge_one(struct hk_learn_gossip *g, struct hk_learn_gossip_slice *s
 	g->stats.merged++;
 }
 
-static void copy(struct hk_learn_gossip *g, struct hk_learn_gossip_slice *s, const double *from)
+static void note_copy(struct hk_learn_gossip *g, struct hk_learn_gossip_slice *s)
 {
-	memcpy(g->train.w + s->first, from, s->count * sizeof(double));
 	/* the momentum belongs to the old parameters */
 	if (g->train.velocity)
 		memset(g->train.velocity + s->first, 0, s->count * sizeof(double));
 	s->copied_at = g->round;
 	g->stats.copied++;
+}
+
+static void copy(struct hk_learn_gossip *g, struct hk_learn_gossip_slice *s, const double *from)
+{
+	memcpy(g->train.w + s->first, from, s->count * sizeof(double));
+	note_copy(g, s);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Returns the median distance of the other nodes' last slices @i from ours. NaN: fewer than two
+ * have been heard, or not more than half as many as there are live neighbours. So nobody can tell
+ * who is right, and a faulty node may be the only one that is heard. Where messages go one way,
+ * those who send are not our neighbours, but as many. */
+static double usual_distance(const struct hk_learn_gossip *g, unsigned i)
+{
+	const uint16_t *list;
+	unsigned live = HK_MIN(g->net.neighbours(g->net.arg, &list), g->neighbours), n = 0;
+
+	for (unsigned o = 0; o < g->nodes; o++) {
+		const struct hk_learn_gossip_peer *p = g->peer[o];
+		if (p && !isnan(p->heard[i]) && g->net.alive(g->net.arg, (uint16_t)o))
+			g->sorted[n++] = p->heard[i];
+	}
+	if (n < 2 || 2 * n <= live)
+		return NAN;
+	qsort(g->sorted, n, sizeof(*g->sorted), by_value);
+	return g->sorted[(n - 1) / 2];
 }
 
 static void record(struct hk_learn_gossip *g, struct hk_learn_gossip_slice *s, const double *values)
@@ -71,18 +104,38 @@ static bool same_model(const struct hk_learn_gossip *g, const struct hk_learn_sl
 	       h->count == g->slice[i].count;
 }
 
+/* Decides on a slice by the distances of all neighbours. */
+static enum hk_learn_reason compare(struct hk_learn_gossip *g, struct hk_learn_gossip_peer *p,
+				    unsigned i, double distance)
+{
+	double usual = usual_distance(g, i);
+	bool accepted;
+
+	if (isnan(usual))
+		return HK_LEARN_R_FEW;
+	accepted = hk_learn_guard_compares(&g->slice[i].guard, g->set->norm_limit, distance, usual);
+	p->active = true;
+	if (!accepted)
+		return HK_LEARN_R_FAR;
+	p->distance[i] = distance;
+	return HK_LEARN_TAKEN;
+}
+
 static enum hk_learn_reason check_slice(struct hk_learn_gossip *g, struct hk_learn_gossip_peer *p,
 					const struct hk_learn_slice_hdr *h, const double *values)
 {
 	struct hk_learn_gossip_slice *s = &g->slice[h->slice];
 	const double *own = g->train.w + s->first;
-	double distance;
+	double distance = hk_learn_guard_distance(own, values, s->count);
+	bool finite = hk_learn_guard_finite(values, s->count);
 
-	if (!hk_learn_guard_finite(values, s->count))
+	p->heard[h->slice] = isfinite(distance) ? distance : INFINITY;
+	if (!finite)
 		return HK_LEARN_R_NOT_FINITE;
 	if (far_behind(g, s->age, h->age))
 		return HK_LEARN_R_STALE;
-	distance = hk_learn_guard_distance(own, values, s->count);
+	if (hk_learn_gossip_compares(g))
+		return compare(g, p, h->slice, distance);
 	bool accepted = hk_learn_guard_accepts(&s->guard, g->set->norm_limit, distance,
 					       length(own, s->count), s->count, most_far(g));
 	p->active = true;
@@ -142,6 +195,8 @@ static enum hk_learn_reason take(struct hk_learn_gossip *g, struct hk_learn_goss
 	if (g->set->merge == HK_LEARN_PUSH_SUM)
 		return take_push(g, p, h);
 	why = check_slice(g, p, h, g->values);
+	if (g->set->merge == HK_LEARN_TRIMMED)
+		p->came[h->slice] = true;
 	if (why != HK_LEARN_TAKEN)
 		return why;
 	if (g->set->merge == HK_LEARN_TRIMMED) {
@@ -235,8 +290,13 @@ static enum hk_learn_reason take_parameters(struct hk_learn_gossip *g, uint16_t 
 	return why;
 }
 
-/* The trimmed mean waits for the parameters of so many neighbours, or of all if there are fewer. */
+/* The trimmed mean waits until so many neighbours have sent parameters, or all if there are fewer.
+ * Those that are refused count, or a faulty node could keep the others from merging. */
 #define TRIMMED_MIN 3
+
+/* A trimmed mean of so many neighbours' parameters and ours leaves out a value at either end. With
+ * fewer it would be the plain mean, to which a faulty node contributes a half. */
+#define TRIMMED_LEAST 2
 
 /* Returns the median age of the slices to merge: a faulty node may report any age. */
 static uint64_t median_age(const struct hk_learn_gossip *g, unsigned i, unsigned n)
@@ -257,26 +317,45 @@ static uint64_t median_age(const struct hk_learn_gossip *g, unsigned i, unsigned
 	return (uint64_t)age[(n - 1) / 2];
 }
 
+static void forget_came(struct hk_learn_gossip *g, unsigned i)
+{
+	for (unsigned o = 0; o < g->nodes; o++)
+		if (g->peer[o])
+			g->peer[o]->came[i] = false;
+}
+
 static void merge_slice(struct hk_learn_gossip *g, unsigned i, unsigned enough)
 {
 	struct hk_learn_gossip_slice *s = &g->slice[i];
+	unsigned least = hk_learn_gossip_compares(g) ? TRIMMED_LEAST : 1;
 	uint64_t age;
-	unsigned n = 0;
+	unsigned n = 0, came = 0;
 
 	for (unsigned o = 0; o < g->nodes; o++) {
 		const struct hk_learn_gossip_peer *p = g->peer[o];
+		came += p && p->came[i];
 		if (!p || !p->fresh[i])
 			continue;
 		g->others[n++] = p->latest + s->first;
 	}
-	if (n == 0 || n < enough)
+	if (came == 0 || came < enough)
 		return;
+	if (n < least) {
+		/* all have sent, and too little is right: waiting would not help */
+		g->contacts++;
+		forget_came(g, i);
+		return;
+	}
 	g->stats.merged += n;
 	age = median_age(g, i, n);
 	if (far_behind(g, age, s->age)) {
 		/* most neighbours are far ahead, so that ours would only be an extreme value:
-		 * replace it by one of theirs */
-		copy(g, s, g->others[--n]);
+		 * replace it by one of theirs. Not with two of them: one may be false, and the mean
+		 * of two leaves out none. The median of ours and two is one of theirs here. */
+		if (n == TRIMMED_LEAST)
+			note_copy(g, s);
+		else
+			copy(g, s, g->others[--n]);
 	}
 	hk_learn_merge_trimmed(g->train.w + s->first, g->others, n, g->set->trim, g->sorted,
 			       s->count);
@@ -285,6 +364,9 @@ static void merge_slice(struct hk_learn_gossip *g, unsigned i, unsigned enough)
 		if (p)
 			p->fresh[i] = false;
 	}
+	forget_came(g, i);
+	if (hk_learn_gossip_compares(g))
+		record(g, s, g->train.w + s->first);
 	s->age = HK_MAX(s->age, age);
 }
 
@@ -335,6 +417,8 @@ enum hk_learn_reason hk_learn_gossip_message(struct hk_learn_gossip *g, uint16_t
 	} else {
 		g->stats.slices_received++;
 		why = take_parameters(g, src, type, data, len);
+		g->contacts += !hk_learn_gossip_compares(g) || why == HK_LEARN_TAKEN ||
+			       why == HK_LEARN_R_STALE;
 	}
 	if (why != HK_LEARN_TAKEN)
 		g->stats.refused[why]++;

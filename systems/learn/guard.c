@@ -11,8 +11,8 @@
 
 const char *hk_learn_reason_name(enum hk_learn_reason why)
 {
-	static const char *const names[HK_LEARN_REASONS] = {"taken", "bytes", "model", "not_finite",
-							    "far",   "stale", "old",   "run"};
+	static const char *const names[HK_LEARN_REASONS] = {
+		"taken", "bytes", "model", "not_finite", "far", "stale", "old", "run", "few"};
 
 	return (unsigned)why < HK_LEARN_REASONS ? names[why] : "?";
 }
@@ -62,6 +62,15 @@ bool hk_learn_guard_accepts(struct hk_learn_guard *g, double limit, double dista
 	/* a value accepted only by the raised limit does not count as usual */
 	smooth(&g->accepted, limit > 0 ? fmin(distance, limit * far) : distance, g->taken == 0);
 	g->raise /= 2;
+	g->taken++;
+	return true;
+}
+
+bool hk_learn_guard_compares(struct hk_learn_guard *g, double limit, double distance, double usual)
+{
+	if (limit > 0 && !(distance <= limit * (g->moved + fmax(g->accepted, usual))))
+		return false;
+	smooth(&g->accepted, fmin(distance, usual), g->taken == 0);
 	g->taken++;
 	return true;
 }

@@ -16,7 +16,11 @@
  * If most live neighbours are too far, this node is the one that is elsewhere: it was cut off or
  * came late. Those that have sent nothing yet are not far, since a faulty one may be the first.
  * Then each refusal doubles the limit, until most neighbours are near again. With one or two
- * neighbours nobody can tell which side is right; the trimmed mean needs three as well.
+ * neighbours nobody can tell which side is right.
+ *
+ * With the trimmed mean a node has more to go by. It compares the distances of all neighbours from
+ * it: the median is the usual one, and a minority of faulty nodes cannot raise it. So they do not
+ * teach the guard a distance of their own, and it needs no limit that doubles.
  */
 #ifndef HK_LEARN_GUARD_H
 #define HK_LEARN_GUARD_H
@@ -33,6 +37,7 @@ enum hk_learn_reason {
 	HK_LEARN_R_STALE,      /* trained with far fewer rows than ours */
 	HK_LEARN_R_OLD,        /* older than a message that came before, or a duplicate */
 	HK_LEARN_R_RUN,        /* push-sum: for an earlier incarnation of ours, or first contact */
+	HK_LEARN_R_FEW,        /* trimmed: too few other neighbours to compare it with */
 	HK_LEARN_REASONS
 };
 
@@ -59,5 +64,8 @@ void hk_learn_guard_moved(struct hk_learn_guard *g, double distance);
  * neighbours were too far. */
 bool hk_learn_guard_accepts(struct hk_learn_guard *g, double limit, double distance, double norm,
 			    size_t n, bool most_far);
+
+/* The same for a node that knows @usual, the median distance of its neighbours. */
+bool hk_learn_guard_compares(struct hk_learn_guard *g, double limit, double distance, double usual);
 
 #endif

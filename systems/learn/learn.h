@@ -200,7 +200,7 @@ struct hk_learn_result {
 	uint32_t rounds;
 	int stop; /* enum hk_learn_stop; 0: max_rounds was reached */
 	uint64_t rows, bytes, messages, dropped, merged, copied;
-	uint64_t refused[8]; /* messages by enum hk_learn_reason (learn/guard.h) */
+	uint64_t refused[9]; /* messages by enum hk_learn_reason (learn/guard.h) */
 	uint32_t epochs;     /* most epochs of any node */
 };
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(HK_LEARN_REASONS == 8, "struct hk_learn_result.refused");
+_Static_assert(HK_LEARN_REASONS == 9, "struct hk_learn_result.refused");
 
 struct packet {
 	struct packet *next;
@@ -188,6 +188,10 @@ static int start(struct local *l, uint16_t id, struct hk_error *err)
 	if (p->gossip)
 		return 0;
 	p->ran = true;
+	for (uint16_t i = 0; i < l->cfg->nodes; i++)
+		l->epoch[i] = 1;
+	hk_rtc_topology_update(&p->topology, l->epoch);
+	cfg.neighbours = p->topology.count;
 	return hk_learn_gossip_open(&cfg, &p->gossip, err);
 }
 

@@ -10,6 +10,7 @@
 #include "learn/report.h"
 #include "learn/shard.h"
 #include "rtc/peers.h"
+#include "rtc/topology.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,7 +30,7 @@
 /* Counts of what a peer sent. */
 struct judged {
 	uint64_t taken, false_ones; /* slices accepted; slices refused as not finite or too far */
-	uint8_t reported;           /* bit set of reported reasons */
+	uint16_t reported;          /* bit set of reported reasons */
 };
 
 struct node {
@@ -88,7 +89,7 @@ static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsign
 		enum hk_learn_reason why = hk_learn_gossip_message(
 			node->gossip, msg[i].src, msg[i].type, msg[i].data, msg[i].len);
 		struct judged *judged = &node->judged[msg[i].src];
-		uint8_t bit = (uint8_t)(1u << why);
+		uint16_t bit = (uint16_t)(1u << why);
 		judged->taken += why == HK_LEARN_TAKEN && msg[i].type != HK_LEARN_T_STATUS;
 		judged->false_ones += why == HK_LEARN_R_FAR || why == HK_LEARN_R_NOT_FINITE;
 		if (why == HK_LEARN_TAKEN || (judged->reported & bit))
@@ -176,6 +177,33 @@ static uint32_t new_run(void)
 	return run ? run : 1;
 }
 
+/* Counts this node's neighbours for the case that all nodes are there. */
+static int count_neighbours(const struct node *n, struct hk_learn_gossip_config *cfg,
+			    struct hk_error *err)
+{
+	struct hk_rtc_config rtc = n->o.rtc;
+	struct hk_rtc_topology_view topology;
+	uint16_t *all = calloc(cfg->nodes, sizeof(*all));
+	int rc;
+
+	if (!all)
+		return hk_error_set(err, -ENOMEM, "no memory");
+	memset(all, 1, cfg->nodes * sizeof(*all));
+	rtc.node = cfg->node;
+	rtc.nodes = cfg->nodes;
+	rc = hk_rtc_topology_init(&topology, &rtc, err);
+	if (rc == 0) {
+		hk_rtc_topology_update(&topology, all);
+		cfg->neighbours = topology.count;
+		/* a file may name more nodes than those that send to this one */
+		if (rtc.topology == HK_RTC_FILE)
+			cfg->neighbours = HK_MIN(cfg->neighbours, 3u);
+		hk_rtc_topology_free(&topology);
+	}
+	free(all);
+	return rc;
+}
+
 static int open_gossip(struct node *n, struct hk_error *err)
 {
 	struct hk_learn_gossip_config cfg = {
@@ -188,8 +216,10 @@ static int open_gossip(struct node *n, struct hk_error *err)
 		.payload_max = hk_rtc_payload_max(n->rtc),
 		.net = {n, net_neighbours, net_pick, net_alive, net_send},
 	};
-	int rc = hk_learn_fault(n->o.fault, cfg.node, &cfg.fault, &cfg.fault_scale, err);
+	int rc = count_neighbours(n, &cfg, err);
 
+	if (rc == 0)
+		rc = hk_learn_fault(n->o.fault, cfg.node, &cfg.fault, &cfg.fault_scale, err);
 	if (rc == 0)
 		rc = hk_learn_gossip_open(&cfg, &n->gossip, err);
 	for (unsigned t = 0; rc == 0 && t <= n->gossip->slices; t++) {

@@ -279,14 +279,14 @@ static void restart(struct hk_learn_train *t)
 	t->diverged++;
 }
 
-void hk_learn_train_progress(struct hk_learn_train *t, double loss)
+void hk_learn_train_progress(struct hk_learn_train *t, double own, double all)
 {
-	if (!(loss <= DIVERGED * t->start_loss)) {
+	if (!(own <= DIVERGED * t->start_loss)) {
 		restart(t);
 		return;
 	}
-	bool better = isinf(t->best) || loss < t->best - t->set->tolerance * fabs(t->best);
-	t->best = fmin(t->best, loss);
+	bool better = isinf(t->best) || all < t->best - t->set->tolerance * fabs(t->best);
+	t->best = fmin(t->best, all);
 	if (t->set->schedule != HK_LEARN_PLATEAU)
 		return;
 	if (better)

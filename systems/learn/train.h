@@ -40,9 +40,10 @@ void hk_learn_train_close(struct hk_learn_train *t);
 /* Trains one batch; returns its number of rows. The last batch of an epoch may be smaller. */
 size_t hk_learn_train_batch(struct hk_learn_train *t);
 
-/* Takes the loss of all nodes, as far as known, once an epoch. Halves the step if there was no
- * progress, and restarts with a smaller one if the loss is not finite or far too large. */
-void hk_learn_train_progress(struct hk_learn_train *t, double loss);
+/* Takes the loss on our own rows and that of all nodes, as far as known, once an epoch. Halves the
+ * step if the loss of all does not fall. Restarts with a smaller one if our own loss is not finite
+ * or far too large: other nodes may report any loss. */
+void hk_learn_train_progress(struct hk_learn_train *t, double own, double all);
 
 /* Sets the step on which all nodes agreed (hk_learn_agree_step()). With HK_LEARN_INVERSE training
  * goes on as after so many steps that the schedule has halved the step @halvings times. */

@@ -280,14 +280,14 @@ def _that_trims(topology: str, nodes: int, degree: int) -> str:
 
 
 def _too_few_to_trim(topology: str, nodes: int, degree: int = 2) -> str | None:
-    """A note if the trimmed mean leaves out nothing."""
+    """A note if a node with false parameters spoils the trimmed mean, or keeps nodes from it."""
     count = _neighbours(topology, nodes, degree)
     if count >= TRIMMED_MIN:
         return None
     of = "1 neighbour" if count == 1 else f"{count} neighbours"
+    but = "is the mean" if count == 1 else "merges nothing if one of them is faulty"
     return (
-        f"each node has {of}, and with fewer than {TRIMMED_MIN} --merge trimmed is the mean; "
-        f"fix: {_that_trims(topology, nodes, degree)}"
+        f"each node has {of}, so --merge trimmed {but}; fix: {_that_trims(topology, nodes, degree)}"
     )
 
 

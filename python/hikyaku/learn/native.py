@@ -36,7 +36,7 @@ SCHEDULES = ("plateau", "inverse", "constant")
 TOPOLOGIES = ("all", "ring", "random", "exponential")
 FAULTS = ("none", "nan", "outlier")
 STOPS = ("rounds", "target", "converged", "epochs", "time", "asked")
-REASONS = ("taken", "bytes", "model", "not_finite", "far", "stale", "old", "run")
+REASONS = ("taken", "bytes", "model", "not_finite", "far", "stale", "old", "run", "few")
 
 
 class _Model(Structure):
@@ -120,7 +120,7 @@ class _Result(Structure):
         ("dropped", c_uint64),
         ("merged", c_uint64),
         ("copied", c_uint64),
-        ("refused", c_uint64 * 8),
+        ("refused", c_uint64 * len(REASONS)),
         ("epochs", c_uint32),
     )
 
