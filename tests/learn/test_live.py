@@ -34,6 +34,12 @@ def test_a_node_that_most_refuse_most_of_the_time_is_named():
     assert made.notes() == [said]
 
 
+def test_a_short_training_names_a_liar_too():
+    """Most of its slices were stale. So no node refused more than 28 as far."""
+    judged = {(0, 2): (1, 28), (1, 2): (0, 6), (3, 2): (0, 9)}
+    assert board(4, judged).faulty() == [2]
+
+
 def test_advice_for_a_liar_comes_only_if_the_models_have_something_of_it():
     def note(*judges: tuple[int, int]) -> str:
         (text,) = board(4, {(judge, 3): of for judge, of in enumerate(judges)}).notes()

@@ -20,7 +20,8 @@ _WHY = {
     "model": "it trains another model, or merges otherwise, or is another release",
     "not_finite": "its parameters are not finite",
 }
-_JUDGED_MIN = 20  # slices that a node must have refused to judge its peer
+_JUDGED_MIN = 5  # a node must have refused more slices than that to judge its peer
+_JUDGED_ALL = 20  # all judges together, more than that
 
 
 def _nodes(count: int) -> str:
@@ -81,7 +82,12 @@ class Board:
         """The nodes whose parameters most others refused most of the time. A node that is wrong
         refuses everybody, so one judge among many says nothing."""
         others = len(self.last) - 1
-        return [peer for peer in sorted(self.judged) if 2 * len(self._against(peer)) > others]
+        return [
+            peer
+            for peer in sorted(self.judged)
+            if 2 * len(against := self._against(peer)) > others
+            and sum(false for _, false in against) > _JUDGED_ALL
+        ]
 
     def liars(self) -> list[str]:
         """A sentence for each node of faulty()."""
