@@ -26,10 +26,12 @@
 #define POLLS          4                  /* most bursts between two rounds */
 #define FULL_BURST     (HK_RTC_BURST / 2) /* after a burst of this size, poll again */
 #define CHECK_ROUNDS   64                 /* rounds between readings of the clock */
+#define JUDGED         (500 * HK_MSEC)    /* interval of lines about false parameters */
 
 /* Counts of what a peer sent. */
 struct judged {
 	uint64_t taken, false_ones; /* slices accepted; slices refused as not finite or too far */
+	uint64_t told;              /* the sum of both in the last line about it */
 	uint16_t reported;          /* bit set of reported reasons */
 };
 
@@ -40,7 +42,7 @@ struct node {
 	struct hk_learn_gossip *gossip;
 	struct hk_learn_report report;
 	struct judged *judged; /* [nodes] */
-	uint64_t next_report, deadline, last, next_round;
+	uint64_t next_report, next_judged, deadline, last, next_round;
 	uint64_t left; /* members that had told that they leave, when on_member() ran last */
 };
 
@@ -300,6 +302,24 @@ static void report_start(struct node *n)
 
 /* ---- training -------------------------------------------------------------------------------- */
 
+/* A line for each peer that sent false parameters, unless nothing new came; @all: in any case. The
+ * user's program asks all nodes, since a node that is wrong itself refuses everybody. */
+static void report_judged(struct node *n, bool all)
+{
+	for (unsigned i = 0; i < n->gossip->nodes; i++) {
+		struct judged *j = &n->judged[i];
+		uint64_t came = j->taken + j->false_ones;
+		if (!j->false_ones || (came == j->told && !all))
+			continue;
+		j->told = came;
+		hk_learn_report_begin(&n->report, "judged");
+		fprintf(n->report.out,
+			", \"peer\": %u, \"taken\": %" PRIu64 ", \"false\": %" PRIu64, i, j->taken,
+			j->false_ones);
+		hk_learn_report_end(&n->report);
+	}
+}
+
 /* Reports and checks limits. False: the last messages have taken too long. */
 static bool check_time(struct node *n)
 {
@@ -313,6 +333,10 @@ static bool check_time(struct node *n)
 		n->next_report = now +
 				 HK_MIN(most, HK_MAX(2 * HK_MSEC, (now - n->report.began) / 32));
 	}
+	if (now >= n->next_judged) {
+		report_judged(n, false);
+		n->next_judged = now + JUDGED;
+	}
 	if (now >= n->deadline)
 		hk_learn_gossip_stop(n->gossip, HK_LEARN_STOP_TIME);
 	if (stop_requested)
@@ -322,22 +346,6 @@ static bool check_time(struct node *n)
 		n->last = now + SETTLE_SECONDS * HK_SEC;
 	}
 	return now < n->last;
-}
-
-/* A line for each peer that sent false parameters: the user's program asks all nodes, since a
- * node that is wrong itself refuses everybody. */
-static void report_judged(struct node *n)
-{
-	for (unsigned i = 0; i < n->gossip->nodes; i++) {
-		const struct judged *j = &n->judged[i];
-		if (!j->false_ones)
-			continue;
-		hk_learn_report_begin(&n->report, "judged");
-		fprintf(n->report.out,
-			", \"peer\": %u, \"taken\": %" PRIu64 ", \"false\": %" PRIu64, i, j->taken,
-			j->false_ones);
-		hk_learn_report_end(&n->report);
-	}
 }
 
 static void train(struct node *n)
@@ -364,7 +372,7 @@ static void train(struct node *n)
 			going = check_time(n) && going;
 	}
 	hk_rtc_flush(n->rtc);
-	report_judged(n);
+	report_judged(n, true);
 	hk_learn_report_progress(&n->report, "end", n->gossip, n->rtc);
 }
 

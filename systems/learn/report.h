@@ -7,6 +7,8 @@
  *   progress  see hk_learn_report_progress(); unknown numbers are null
  *   member    peer, joined; left: it told that it leaves. Neither: it is silent, or has restarted
  *   refused   peer, why: the first message of a peer that was refused for this reason
+ *   judged    peer, taken, false: its slices that were accepted, and those that were refused as not
+ *             finite or too far. Now and then, and at the end
  *   absent    nodes that were not there when training began
  *   end       as progress, with stop and decider
  *

@@ -74,6 +74,30 @@ def test_of_two_nodes_nobody_can_tell_who_is_wrong():
     )
 
 
+def test_a_liar_is_named_while_nodes_train():
+    """Once, and not before most nodes have refused most of its slices for two seconds."""
+    made = Board(4, "a title")
+
+    def at(time: float, taken: int, false: int) -> list[str]:
+        line = {"event": "judged", "peer": 3, "taken": taken, "false": false, "time": time}
+        made.take([line | {"node": judge} for judge in (0, 1)])
+        return made.warnings()
+
+    assert at(0.5, 10, 90) == []
+    assert at(1.5, 200, 100) == [], "it was far for a while"
+    assert at(2.0, 200, 300) == []
+    assert at(3.5, 200, 600) == []
+    (said,) = at(4.0, 200, 800)
+    assert said == (
+        "node 3 sends false parameters: 2 of 3 other nodes refuse 80% of its slices; to keep them "
+        "out of the model: --merge trimmed, with 4 nodes or more; Ctrl-C ends this run"
+    )
+    assert at(9.0, 200, 900) == []
+    made.warned.clear()
+    made.trims = True
+    assert made.warnings() == [said.partition(";")[0].replace("80%", "81%")]
+
+
 def test_a_refusal_for_another_reason_names_both_sides():
     made = Board(4, "a title")
     made.take([{"event": "refused", "node": 0, "peer": 3, "why": "model"}])

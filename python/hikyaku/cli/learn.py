@@ -326,6 +326,8 @@ def _train(
 
             def show(lines: list[dict]) -> None:
                 board.take(lines)
+                for text in board.warnings():
+                    console.print(f"note: {escape(text)}")
                 live.update(board.table(), refresh=console.is_terminal)
 
             try:

@@ -21,6 +21,7 @@ _WHY = {
     "not_finite": "its parameters are not finite",
 }
 _JUDGED_MIN = 5  # a node must have refused more slices than that to judge its peer
+_WARN_AFTER = 2.0  # seconds
 _JUDGED_ALL = 20  # all judges together, more than that
 
 
@@ -41,10 +42,14 @@ class Board:
         self.lost: dict[tuple[int, int], float] = {}  # (node, the peer that it lost): when
         self.refused: dict[tuple[int, str], set[int]] = {}  # (peer, why): by whom
         self.judged: dict[int, dict[int, tuple[int, int]]] = {}  # peer: by: (taken, false)
+        self.now = 0.0  # the latest time of a line
+        self.since: dict[int, float] = {}  # when a node became one of faulty()
+        self.warned: set[int] = set()
 
     def take(self, lines: list[dict]) -> None:
         for line in lines:
             node = line["node"]
+            self.now = max(self.now, line.get("time") or 0.0)
             if line["event"] in ("progress", "end"):
                 self.before[node], self.last[node] = self.last[node], line
             elif line["event"] == "refused":
@@ -89,23 +94,38 @@ class Board:
             and sum(false for _, false in against) > _JUDGED_ALL
         ]
 
+    def _about(self, peer: int, *, running: bool = False) -> str:
+        """A sentence for a node of faulty(). @running: the training goes on."""
+        against = self._against(peer)
+        refused, came = sum(f for _, f in against), sum(t + f for t, f in against)
+        share = f"{100 * refused // came}%"  # rounded down: 100 % only if all were refused
+        refuse, sent, ending = ("refuse", "sends", "s") if running else ("refused", "sent", "")
+        if len(self.last) == 2:
+            text = f"node {1 - peer} {refuse}{ending} {share} of node {peer}'s slices: one of the "
+            text += "two has false parameters"
+        else:
+            text = f"node {peer} {sent} false parameters: {len(against)} of "
+            text += f"{len(self.last) - 1} other nodes {refuse} {share} of its slices"
+            if not self.trims and any(taken for taken, _ in self.judged[peer].values()):
+                text += "; to keep them out of the model: --merge trimmed, with 4 nodes or more"
+        return f"{text}; Ctrl-C ends this run" if running and not self.trims else text
+
     def liars(self) -> list[str]:
         """A sentence for each node of faulty()."""
-        found = []
-        for peer in self.faulty():
-            against = self._against(peer)
-            refused, came = sum(f for _, f in against), sum(t + f for t, f in against)
-            share = f"{100 * refused // came}%"  # rounded down: 100 % only if all were refused
-            if len(self.last) == 2:
-                text = f"node {1 - peer} refused {share} of node {peer}'s slices: one of the "
-                text += "two has false parameters"
-            else:
-                text = f"node {peer} sent false parameters: {len(against)} of "
-                text += f"{len(self.last) - 1} other nodes refused {share} of its slices"
-                if not self.trims and any(taken for taken, _ in self.judged[peer].values()):
-                    text += "; to keep them out of the model: --merge trimmed, with 4 nodes or more"
-            found.append(text)
-        return found
+        return [self._about(peer) for peer in self.faulty()]
+
+    def warnings(self) -> list[str]:
+        """The sentences to print now, while nodes train: each node that has been one of faulty()
+        for a while is named once."""
+        faulty = self.faulty()
+        self.since = {peer: self.since.get(peer, self.now) for peer in faulty}
+        due = [
+            peer
+            for peer, since in self.since.items()
+            if self.now - since >= _WARN_AFTER and peer not in self.warned
+        ]
+        self.warned.update(due)
+        return [self._about(peer, running=True) for peer in due]
 
     def ended(self, node: int) -> bool:
         last = self.last[node]
