@@ -74,6 +74,7 @@ def test_learn(
     for node in faulty:
         assert f"note: node {node} sent false parameters: " in said
     assert said.count("sent false parameters") == len(faulty)
+    assert "hardly better" not in said
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "learn.jsonl",
         "learn.png",

@@ -239,7 +239,11 @@ NO_RIGHTS = [  # of an ordinary user, who owns {tmp}
     ("demo p2p --out {closed}/out", "demo-p2p.png cannot be written: Permission", "may write"),
     ("learn --out {tmp}", ROOT_ONLY, AS_ROOT),
     ("bench mpi --json {closed}/b.json", "b.json cannot be written: Permission", "may write"),
-    ("learn --out {closed}/out", "model.npz cannot be written: Permission", "may write"),
+    (
+        "learn --out {closed}/out",
+        "model.npz cannot be written: Permission",
+        "place by --out DIR, where you may write",
+    ),
     ("sdn run --state {closed}/s", "s cannot be made: Permission", "another one by --state"),
     (
         "sdn run --state {tmp}/s --openflow 127.0.0.1:1",

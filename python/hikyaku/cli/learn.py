@@ -378,7 +378,7 @@ def _learn(o: dict) -> None:
         click.echo(shlex.join(command))
         return
     out: Path = o["out"]
-    check_output(out / "model.npz")
+    check_output(out / "model.npz", "name another place by --out DIR, where you may write")
     if o["launch"]:
         launch = job.by_command(o["launch"], backend=o["backend"], address=o["address"])
     else:
@@ -415,7 +415,9 @@ def _learn(o: dict) -> None:
     result.write_whole(out / "learn.png", figure.savefig)
     arrays = result.arrays(plan.model, outcome.w[node], outcome.scaling, data, losses[node])
     result.write_model(out / "model.npz", arrays)
-    for text in board.notes():
+    least = result.constant_loss(plan.model, x, y)
+    useless = [] if losses[node] < result.HARDLY * least else [_useless(summary, least, board)]
+    for text in board.notes() + useless:
         console.print(f"note: {escape(text)}")
     why = _STOPS[summary["stop"]]
     if o["target_loss"] is not None and summary["stop"] != "target":
@@ -427,6 +429,17 @@ def _learn(o: dict) -> None:
         f"sent {summary['messages']} messages, {summary['bytes'] / 1e6:.2f} MB; "
         f"{summary['drops']} dropped (later ones replace them), {summary['rejects']} refused\n"
         f"wrote {out / 'model.npz'}, {out / 'learn.jsonl'}, {out / 'learn.png'}"
+    )
+
+
+def _useless(summary: dict, least: float, board: "Board") -> str:
+    """A note that the model knows nothing. @least: the loss of the best constant."""
+    fixes = {"time": "more time: --max-seconds", "epochs": "more epochs: --max-epochs"}
+    fix = fixes.get(summary["stop"], "check --target and the columns, or try --model mlp")
+    if board.faulty() and not board.trims:
+        fix = "--merge trimmed, with 4 nodes or more"
+    return (
+        f"this model is hardly better than the best constant, whose loss is {least:.6g}; fix: {fix}"
     )
 
 

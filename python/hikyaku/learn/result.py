@@ -40,6 +40,27 @@ def quality(model: Model, w: np.ndarray, scaling: Scaling, data: Data) -> tuple[
     return "R²", 1 - rest / max(float(np.sum((data.y - data.y.mean()) ** 2)), 1e-300)
 
 
+HARDLY = 0.99  # a loss above this part of a constant's is hardly better
+
+
+def constant_loss(model: Model, x: np.ndarray, y: np.ndarray) -> float:
+    """The least loss of a model that says the same for each row: all weights are 0. @x, @y: as the
+    nodes have them."""
+    if model.classes == 0:
+        bias = np.array([np.mean(y)])
+    else:
+        share = np.array([np.mean(y == each) for each in range(model.classes)])
+        share = share[1:] if model.classes == 2 else share
+        if model.kind == "svm":
+            bias = np.sign(2 * share - 1) if model.hinge else 2 * share - 1
+        else:
+            some = np.clip(share, 1e-12, 1 - 1e-12)
+            bias = np.log(some / (1 - some)) if model.classes == 2 else np.log(some)
+    w = np.zeros(model.parameters)
+    w[-len(bias) :] = bias  # the last ones in each layout
+    return model.loss(w, x, y)
+
+
 def arrays(model: Model, w: np.ndarray, scaling: Scaling, data: Data, loss: float) -> dict:
     """The arrays of model.npz; docs/learn.md explains their use."""
     found: dict = {

@@ -44,7 +44,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
 PICTURES = (".png", ".svg", ".pdf")
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, fix: str = "name a place where you may write") -> None:
     """Raises an error, before the measurement, if its result cannot be saved. Leaves no file, since
     the measurement may be interrupted."""
     is_new = not os.path.lexists(path)  # a link to a file that does not exist stays
@@ -54,9 +54,7 @@ def check_output(path: Path) -> None:
         if is_new:
             path.unlink()
     except OSError as error:
-        raise HikyakuError(
-            f"{path} cannot be written: {error.strerror}", "name a place where you may write"
-        ) from None
+        raise HikyakuError(f"{path} cannot be written: {error.strerror}", fix) from None
 
 
 def check_outputs(json_file: Path | None, plot_file: Path | None = None) -> None:
