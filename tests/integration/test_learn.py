@@ -177,6 +177,12 @@ class Nodes:
         lines = [f"{i} 127.0.0.1:{port}\n" for i, port in enumerate(free_ports(nodes))]
         (directory / "peers").write_text("".join(lines))
 
+    def least(self) -> float:
+        """The least loss on all rows."""
+        x, y = self.x, self.y
+        best = np.linalg.solve(x.T @ x / 1200 + 0.01 * np.eye(5), x.T @ y / 1200)
+        return self.model.loss(np.append(best, 0.0), x, y)
+
     def start(self, node: int, *words: str) -> None:
         d = self.directory
         argv = [self.program, "--shard", f"{d}/shard-{{node}}", "--log", f"{d}/log-{{node}}"]
@@ -261,13 +267,47 @@ def test_killed_and_back(nodes: Nodes, merge: str, keys: bool) -> None:
         last = nodes.lines(i)[-1]
         assert (last["event"], last["stop"], last["decider"]) == ("end", "asked", 2)
         assert last["stop_loss"] == decided
-    best = np.linalg.solve(
-        nodes.x.T @ nodes.x / 1200 + 0.01 * np.eye(5), nodes.x.T @ nodes.y / 1200
-    )
-    least = nodes.model.loss(np.append(best, 0.0), nodes.x, nodes.y)
+    least = nodes.least()
     for i in range(3):
         w, _ = shard.read_parameters(nodes.directory / f"end-{i}", 6)
         assert nodes.model.loss(w, nodes.x, nodes.y) < least * 1.02
+
+
+def test_left_with_the_liar(tmp_path: Path, program: Callable[[str], str]) -> None:
+    """Two of four nodes stop, as on a busy machine, and node 0 sees node 2 alone, which lies."""
+    nodes = Nodes(tmp_path, program("systems/learn/hk_learn"), 4)
+    words = ["--merge", "trimmed", "--fault", "2:outlier=50", "--schedule", "inverse"]
+    words += ["--max-epochs", "100000000", "--report-seconds", "0.05"]
+    stopped = ()
+    try:
+        for i in range(4):
+            nodes.start(i, *words)
+        for i in range(4):
+            nodes.wait_for(f"node {i} trains", i, trained(20))
+        stopped = nodes.child[1], nodes.child[3]
+        for child in stopped:
+            child.send_signal(signal.SIGSTOP)
+        nodes.wait_for("node 0 misses both", 0, lambda line: line.get("members") == 2)
+        before = len(nodes.lines(0))
+        alone = next(line for line in nodes.lines(0) if line.get("members") == 2)["epochs"]
+        nodes.wait_for("node 0 trains alone", 0, trained(alone + 200), before)
+        lines = [line for line in nodes.lines(0)[before:] if line["event"] == "progress"]
+        assert all(line["loss"] < 1 for line in lines), "without a model it is 0.5"
+        assert lines[-1]["refused"]["few"] > 0
+        for child in stopped:
+            child.send_signal(signal.SIGCONT)
+        nodes.wait_for("all are back", 0, lambda line: line.get("members") == 4, before)
+        nodes.child[0].terminate()
+        for i, child in nodes.child.items():
+            assert child.wait(timeout=SECONDS) == 0, f"node {i}: {child.stderr.read()}"
+        best = nodes.least()
+        for i in (0, 1, 3):
+            w, _ = shard.read_parameters(nodes.directory / f"end-{i}", 6)
+            assert nodes.model.loss(w, nodes.x, nodes.y) < best * 1.1, f"node {i}"
+    finally:
+        for child in stopped:
+            child.send_signal(signal.SIGCONT)
+        nodes.end()
 
 
 def test_another_model_is_refused_and_named(nodes: Nodes) -> None:
