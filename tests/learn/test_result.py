@@ -55,14 +55,19 @@ def test_three_equal_classes_have_the_logarithm():
     assert least == pytest.approx(math.log(3))
 
 
+CHECK = "check --target and the columns, or try --model mlp"
+TRIMMED = "--merge trimmed, with 4 nodes or more"
+
+
 @pytest.mark.parametrize(
     ("stop", "faulty", "trims", "fix"),
     [
-        ("converged", False, True, "check --target and the columns, or try --model mlp"),
-        ("time", False, False, "more time: --max-seconds"),
-        ("epochs", False, False, "more epochs: --max-epochs"),
-        ("time", True, False, "--merge trimmed, with 4 nodes or more"),
-        ("converged", True, True, "check --target and the columns, or try --model mlp"),
+        ("converged", False, True, CHECK),
+        ("converged", True, True, CHECK),
+        ("time", False, True, "more time: --max-seconds"),
+        ("epochs", False, True, "more epochs: --max-epochs"),
+        ("time", True, False, TRIMMED),
+        ("converged", False, False, f"{TRIMMED}, if a node may be faulty; else {CHECK}"),
     ],
 )
 def test_a_useless_model_comes_with_a_fix(stop, faulty, trims, fix):

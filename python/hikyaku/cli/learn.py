@@ -436,8 +436,9 @@ def _useless(summary: dict, least: float, board: "Board") -> str:
     """A note that the model knows nothing. @least: the loss of the best constant."""
     fixes = {"time": "more time: --max-seconds", "epochs": "more epochs: --max-epochs"}
     fix = fixes.get(summary["stop"], "check --target and the columns, or try --model mlp")
-    if board.faulty() and not board.trims:
-        fix = "--merge trimmed, with 4 nodes or more"
+    if not board.trims:
+        trimmed = "--merge trimmed, with 4 nodes or more"
+        fix = trimmed if board.faulty() else f"{trimmed}, if a node may be faulty; else {fix}"
     return (
         f"this model is hardly better than the best constant, whose loss is {least:.6g}; fix: {fix}"
     )
