@@ -51,7 +51,7 @@ def test_a_parameter_that_does_not_exist_is_named(get_lab, program):
     (said, *_) = lines(done.stderr)
     assert said == (
         "there is no parameter 'btl_hikyaku_prot', so it sets nothing; fix: use one of: "
-        "ompi_info --param btl hikyaku --level 9"
+        "ompi_info --level 9 --param btl hikyaku"
     )
     assert len(lines(done.stderr)) == 2
 

@@ -96,7 +96,7 @@ void hk_btl_announce_unknown_parameters(void)
 		if (mca_base_var_find("opal", "btl", "hikyaku", name + strlen(prefix)) < 0)
 			opal_output(0,
 				    "hikyaku: there is no parameter '%s', so it sets nothing; fix: "
-				    "use one of: ompi_info --param btl hikyaku --level 9",
+				    "use one of: ompi_info --level 9 --param btl hikyaku",
 				    name + strlen("OMPI_MCA_"));
 	}
 }
