@@ -9,6 +9,7 @@
 #   make check-deb  installs the packages of `make deb` in a clean Debian, and tries them
 #   make check-fabtests DIR=...  libfabric's own tests over the provider; DIR has the programs
 #   make check-mpich-rma DIR=...  MPICH's one-sided tests with Open MPI; DIR has MPICH's source
+#   make check-openshmem DIR=...  Sandia OpenSHMEM's tests over the provider; DIR has it, built
 #   make mutate     wrong lines in engine and codec that no test notices; ARGS="--sample 100"
 #   make sim-ns3    our engine beside TCP in ns-3 (tools/sim-ns3), a table in out/
 #   make deb        Debian packages in build/deb, for the release of Debian that runs it
@@ -43,7 +44,8 @@ export HIKYAKU_BUILD = $(BUILD)
 PIP = -m pip install --quiet --disable-pip-version-check --require-hashes
 
 .PHONY: all deps deps-check build install uninstall deb demo quick check check-debian13 check-deb \
-	check-fabtests check-mpich-rma mutate sim-ns3 docs format clean distclean help
+	check-fabtests check-mpich-rma check-openshmem mutate sim-ns3 docs format clean distclean \
+	help
 .DELETE_ON_ERROR:
 
 all: .venv/.complete build
@@ -133,6 +135,9 @@ check-fabtests: all
 
 check-mpich-rma: all
 	.venv/bin/python scripts/mpich_rma.py $(DIR) $(ARGS)
+
+check-openshmem: all
+	.venv/bin/python scripts/openshmem.py $(DIR) $(ARGS)
 
 mutate: deps
 	$(PYTHON) scripts/mutate.py --build $(BUILD)-mutate $(ARGS)

@@ -98,7 +98,8 @@ static int bind_ep(struct fid *fid, struct fid *other, uint64_t flags)
 	int rc = -FI_EINVAL;
 
 	hk_fi_lock(ep->domain);
-	if (ep->enabled)
+	/* Sandia OpenSHMEM binds counters to an enabled endpoint, as other providers permit. */
+	if (ep->enabled && other->fclass != FI_CLASS_CNTR)
 		rc = -FI_EOPBADSTATE;
 	else if (other->fclass == FI_CLASS_AV)
 		rc = bind_av(ep, container_of(other, struct hk_fi_av, fid.fid));
