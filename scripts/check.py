@@ -339,9 +339,10 @@ def pytest(options: Options, name: str, *arguments: str) -> Tally:
 
 def workers(count: int) -> list[str]:
     """Options for @count workers of pytest-xdist. Tests of a file share labs, so one worker has
-    them."""
+    them. Files with most tests come first: the last ones are then short, and the workers end at
+    about the same time."""
     return [
-        *("-n", str(count), "--dist", "loadfile", "--no-loadscope-reorder"),
+        *("-n", str(count), "--dist", "loadfile"),
         "--max-worker-restart=0",  # else a test that hangs does so in each worker that follows
     ]
 
@@ -349,7 +350,9 @@ def workers(count: int) -> list[str]:
 def pairs(options: Options) -> Tally:
     """Tests that mostly wait, so one more than the cores."""
     count = min(options.jobs, 2) + 1
-    return pytest(options, "pairs", *workers(count), "-m", "not alone and not one_core")
+    # files with guests first (conftest.py)
+    order = [*workers(count), "--no-loadscope-reorder"]
+    return pytest(options, "pairs", *order, "-m", "not alone and not one_core")
 
 
 def marked(mark: str) -> list[str]:
