@@ -60,13 +60,6 @@ static bool too_few(const struct hk_learn_agree *a, size_t living)
 	return a->set->merge == HK_LEARN_TRIMMED && a->nodes > 2 && living < 3;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 double hk_learn_agree_loss(const struct hk_learn_agree *a, bool (*alive)(void *arg, uint16_t node),
 			   void *arg, bool *finished)
 {
@@ -84,7 +77,7 @@ double hk_learn_agree_loss(const struct hk_learn_agree *a, bool (*alive)(void *a
 		done += e->flags & HK_LEARN_ENTRY_F_FINISHED;
 	}
 	if (a->set->merge == HK_LEARN_TRIMMED) {
-		qsort(a->sorted, known, sizeof(*a->sorted), by_value);
+		hk_learn_sort(a->sorted, known);
 		off = hk_learn_merge_trimmed_off(known, a->set->trim);
 	}
 	if (too_few(a, living)) {
@@ -109,18 +102,20 @@ bool hk_learn_agree_step(const struct hk_learn_agree *a, bool (*alive)(void *arg
 
 	for (uint16_t i = 0; i < a->nodes; i++)
 		living += i == a->node || alive(arg, i);
+	bool itself = too_few(a, living);
+
 	for (unsigned what = 0; what < 2; what++) {
 		size_t known = 0, off = 0;
 		for (uint16_t i = 0; i < a->nodes; i++) {
 			const struct hk_learn_status_entry *e = &a->entry[i];
-			if (e->run != 0 && (i == a->node || (!too_few(a, living) && alive(arg, i))))
+			if (e->run != 0 && (i == a->node || (!itself && alive(arg, i))))
 				a->sorted[known++] = what ? -(double)e->halvings : e->step;
 		}
 		if (known == 0)
 			return false;
 		if (a->set->merge == HK_LEARN_TRIMMED)
 			off = hk_learn_merge_trimmed_off(known, a->set->trim);
-		qsort(a->sorted, known, sizeof(*a->sorted), by_value);
+		hk_learn_sort(a->sorted, known);
 		if (what)
 			*halvings = (unsigned)-a->sorted[off];
 		else

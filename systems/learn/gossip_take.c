@@ -5,7 +5,6 @@
 #include "learn/gossip_peer.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Stale parameters have less than half of our rows behind them, and are this many of our epochs
@@ -63,11 +62,10 @@ static void copy(struct hk_learn_gossip *g, struct hk_learn_gossip_slice *s, con
 	note_copy(g, s);
 }
 
-static int by_value(const void *a, const void *b)
+static double median(double *v, size_t n)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
+	hk_learn_sort(v, n);
+	return v[(n - 1) / 2];
 }
 
 /* Returns the median distance of the other nodes' last slices @i from ours. NaN: fewer than two
@@ -86,8 +84,7 @@ static double usual_distance(const struct hk_learn_gossip *g, unsigned i)
 	}
 	if (n < 2 || 2 * n <= live)
 		return NAN;
-	qsort(g->sorted, n, sizeof(*g->sorted), by_value);
-	return g->sorted[(n - 1) / 2];
+	return median(g->sorted, n);
 }
 
 static void record(struct hk_learn_gossip *g, struct hk_learn_gossip_slice *s, const double *values)
@@ -301,20 +298,14 @@ static enum hk_learn_reason take_parameters(struct hk_learn_gossip *g, uint16_t 
 /* Returns the median age of the slices to merge: a faulty node may report any age. */
 static uint64_t median_age(const struct hk_learn_gossip *g, unsigned i, unsigned n)
 {
-	double *age = g->sorted;
 	unsigned at = 0;
 
 	for (unsigned o = 0; o < g->nodes; o++) {
 		const struct hk_learn_gossip_peer *p = g->peer[o];
-		if (!p || !p->fresh[i])
-			continue;
-		double x = (double)p->age[i];
-		unsigned j = at++;
-		for (; j > 0 && age[j - 1] > x; j--)
-			age[j] = age[j - 1];
-		age[j] = x;
+		if (p && p->fresh[i])
+			g->sorted[at++] = (double)p->age[i];
 	}
-	return (uint64_t)age[(n - 1) / 2];
+	return (uint64_t)median(g->sorted, n);
 }
 
 static void forget_came(struct hk_learn_gossip *g, unsigned i)

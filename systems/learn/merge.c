@@ -7,6 +7,7 @@
 #include "base/common.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 void hk_learn_merge_weighted(double *own, const double *other, double share, size_t n)
@@ -29,8 +30,20 @@ size_t hk_learn_merge_trimmed_off(size_t count, double trim)
 	return count == 0 ? 0 : HK_MIN(off, (count - 1) / 2);
 }
 
-/* Insertion sort, for a few numbers. */
-static void sort(double *v, size_t n)
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+void hk_learn_sort(double *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), by_value);
+}
+
+/* Insertion sort: faster for the few numbers of each coordinate. */
+static void sort_few(double *v, size_t n)
 {
 	for (size_t i = 1; i < n; i++) {
 		double x = v[i];
@@ -51,7 +64,7 @@ void hk_learn_merge_trimmed(double *own, const double *const *others, size_t cou
 		sorted[0] = own[i];
 		for (size_t o = 0; o < count; o++)
 			sorted[o + 1] = others[o][i];
-		sort(sorted, all);
+		sort_few(sorted, all);
 		for (size_t o = off; o < off + left; o++)
 			sum += sorted[o];
 		own[i] = sum / (double)left;

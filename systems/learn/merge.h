@@ -18,6 +18,9 @@ double hk_learn_merge_age_share(uint64_t own, uint64_t other);
  * rounded up. At least one value stays. */
 size_t hk_learn_merge_trimmed_off(size_t count, double trim);
 
+/* Sorts @n numbers in ascending order. */
+void hk_learn_sort(double *v, size_t n);
+
 /* Sets each coordinate of @own to the mean of @own and @others without the smallest and the largest
  * values (Yin, Chen, Ramchandran, Bartlett, 2018). If no more neighbours are faulty than are
  * dropped at an end, each coordinate stays within the range of the correct ones. @sorted: scratch

@@ -81,9 +81,11 @@ class Board:
     def _against(self, peer: int) -> list[tuple[int, int]]:
         """The slices taken and refused, for each node that refused two thirds of @peer's slices. A
         node that gets little of the processor may be so late that others refuse half of them."""
-        by = self.judged.get(peer, {})
-        least = _JUDGED_MIN
-        return [(taken, false) for taken, false in by.values() if false > max(2 * taken, least)]
+        return [
+            (taken, false)
+            for taken, false in self.judged.get(peer, {}).values()
+            if false > max(2 * taken, _JUDGED_MIN)
+        ]
 
     def faulty(self) -> list[int]:
         """The nodes whose parameters most others refused most of the time. A node that is wrong
