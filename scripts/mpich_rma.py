@@ -24,6 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 
+from outcome import PASSED, outcome  # noqa: E402
+
 from hikyaku.bench.rma.ways import WAYS, launch  # noqa: E402
 from hikyaku.errors import HikyakuError  # noqa: E402
 from hikyaku.lab import Lab  # noqa: E402
@@ -141,17 +143,13 @@ class Programs:
 
 
 def ran(lab: Lab, program: Path, test: Test, way: str, faults: str, limit: float) -> str:
-    """'passed', or what was wrong."""
+    """PASSED, or what was wrong."""
     argv = [str(program), *test.arguments]
     if faults:
         argv = with_faults(faults, 1, argv)
-    try:
-        done = launch(lab, way, test.ranks, argv, timeout=limit)
-    except HikyakuError as e:
-        return f"did not end within {limit:g} s: {e.args[0]}"
-    if done.returncode == 0 and "No Errors" in done.stdout:
-        return "passed"
-    return f"status {done.returncode}\n{(done.stdout + done.stderr).strip()[-1500:]}"
+    return outcome(
+        lambda: launch(lab, way, test.ranks, argv, timeout=limit), limit, says="No Errors"
+    )
 
 
 def main() -> int:
@@ -192,14 +190,14 @@ def main() -> int:
                 continue
             for way in ways * args.repeat:
                 begin = time.monotonic()
-                verdict = ran(lab, programs.path(test.name), test, way, args.faults, args.limit)
+                said = ran(lab, programs.path(test.name), test, way, args.faults, args.limit)
                 seconds = time.monotonic() - begin
-                ok = verdict == "passed"
+                ok = said == PASSED
                 passed[way] += ok
                 failed[way] += not ok
                 print(f"{'passed' if ok else 'FAILED'} {way:8}{seconds:6.1f} s  {test}", flush=True)
                 if not ok:
-                    print("    " + verdict.replace("\n", "\n    "), flush=True)
+                    print("    " + said.replace("\n", "\n    "), flush=True)
     for way in ways:
         print(f"{way}: {passed[way]} passed, {failed[way]} failed")
     return 1 if any(failed.values()) else 0

@@ -8,15 +8,18 @@ part of a name, and chooses some.
 """
 
 import argparse
+import contextlib
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 
-from hikyaku.errors import HikyakuError  # noqa: E402
+from outcome import PASSED, outcome  # noqa: E402
+
 from hikyaku.lab import Job, Lab  # noqa: E402
 
 SETS = ("unit", "spec-example", "shmemx", "apps")
@@ -31,19 +34,13 @@ def programs(tests: Path) -> list[Path]:
 
 
 def ran(lab: Lab, program: Path, args: argparse.Namespace) -> str:
-    """'passed', or what was wrong."""
+    """PASSED, or what was wrong."""
     env = {"SHMEM_OFI_PROVIDER": "hikyaku"}
     if args.faults:
         env["FI_HIKYAKU_PORT"] = f"udp:addr=tcp0;faults={args.faults},seed=1"
     words = ["-np", str(args.ranks), str(program)]
     job = Job(words, mpi="mpich", env=env, timeout=args.limit)
-    try:
-        done = lab.launch(job)
-    except HikyakuError as e:
-        return f"did not end within {args.limit:g} s: {e.args[0]}"
-    if done.returncode == 0:
-        return "passed"
-    return f"status {done.returncode}\n{(done.stdout + done.stderr).strip()[-1500:]}"
+    return outcome(lambda: lab.launch(job), args.limit)
 
 
 def main() -> int:
@@ -65,18 +62,23 @@ def main() -> int:
         parser.error(f"{tests} has no programs; see docs/libfabric.md, OpenSHMEM")
     chosen = [p for p in programs(tests) if not args.tests or any(t in p.name for t in args.tests)]
     counts: dict[str, int] = {}
-    with Lab.up(2, args.wire, (args.ranks + 1) // 2, name="openshmem") as lab:
+    with (
+        # a program that crashes leaves a trace where it runs
+        tempfile.TemporaryDirectory(prefix="hk-openshmem-") as scratch,
+        contextlib.chdir(scratch),
+        Lab.up(2, args.wire, (args.ranks + 1) // 2, name="openshmem") as lab,
+    ):
         for program in chosen * args.repeat:
             begin = time.monotonic()
             said = ran(lab, program, args)
             seconds = time.monotonic() - begin
-            good, bad = "passed", "unordered" if program.name in UNORDERED else "FAILED"
-            verdict = good if said == good else bad
-            counts[verdict] = counts.get(verdict, 0) + 1
-            print(f"{verdict:10}{seconds:6.1f} s  {program.relative_to(tests)}", flush=True)
-            if verdict == "FAILED":
+            bad = "unordered" if program.name in UNORDERED else "FAILED"
+            kind = PASSED if said == PASSED else bad
+            counts[kind] = counts.get(kind, 0) + 1
+            print(f"{kind:10}{seconds:6.1f} s  {program.relative_to(tests)}", flush=True)
+            if kind == "FAILED":
                 print("    " + said.replace("\n", "\n    "), flush=True)
-    print(", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())))
+    print(", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())))
     return 1 if counts.get("FAILED") else 0
 
 
