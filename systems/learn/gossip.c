@@ -108,16 +108,35 @@ static void send_parameters(struct hk_learn_gossip *g)
 		send_to(g, list[(g->round * FAN_OUT + i) % n]);
 }
 
-/* Rounds between two status messages. While settling every round sends one, so that all nodes learn
- * of the stop. */
+int hk_learn_gossip_unaware(const struct hk_learn_gossip *g)
+{
+	const uint16_t *list;
+	unsigned n = g->net.neighbours(g->net.arg, &list);
+
+	for (unsigned i = 0; g->set->gossip_every && i < n; i++) {
+		uint16_t node = list[(g->round + i) % n];
+		if (!g->peer[node] || !g->peer[node]->stopped)
+			return node;
+	}
+	return -1;
+}
+
+/* Rounds between two status messages. After training every round sends one. */
 #define STATUS_EVERY 4
 
+/* A node that has heard of the end asks each neighbour for its status, which says whether it has
+ * heard of it too. A node that missed all messages about the end would train on alone. */
 static void send_statuses(struct hk_learn_gossip *g)
 {
 	int dst;
 
 	if (g->state == HK_LEARN_GOSSIP_TRAINING && g->round % STATUS_EVERY != 0)
 		return;
+	dst = g->state == HK_LEARN_GOSSIP_SETTLING ? hk_learn_gossip_unaware(g) : -1;
+	if (dst >= 0) {
+		hk_learn_gossip_send_status(g, (uint16_t)dst, HK_LEARN_STATUS_F_HELLO);
+		return;
+	}
 	dst = g->net.pick(g->net.arg);
 	if (dst >= 0)
 		hk_learn_gossip_send_status(g, (uint16_t)dst, 0);
@@ -279,7 +298,9 @@ static void settle(struct hk_learn_gossip *g)
 	if (g->state != HK_LEARN_GOSSIP_SETTLING) {
 		g->state = HK_LEARN_GOSSIP_SETTLING;
 		g->settled = 0;
-	} else if (++g->settled > g->set->settle) {
+	} else if (g->settled < g->set->settle) {
+		g->settled++;
+	} else if (hk_learn_gossip_unaware(g) < 0) {
 		g->state = HK_LEARN_GOSSIP_DONE;
 		hk_learn_gossip_measure(g);
 	}

@@ -8,7 +8,8 @@
  *
  *   TRAINING  trains batches, then sends its parameters to a neighbour
  *   WAITING   its own training is over (converged, or no epochs left); it merges until all are
- *   SETTLING  all stop: it gossips `settle` more rounds without training, so that models meet
+ *   SETTLING  all stop: it gossips at least `settle` more rounds without training, so that models
+ *             meet, and until each live neighbour has told that it stops too
  *   DONE      its model is final
  *
  * A node that starts late or restarts begins like the others, from the same parameters and with age
@@ -150,6 +151,10 @@ void hk_learn_gossip_peer_left(struct hk_learn_gossip *g, uint16_t node);
 
 /* Ends training on all nodes. */
 void hk_learn_gossip_stop(struct hk_learn_gossip *g, enum hk_learn_stop why);
+
+/* Returns a live neighbour that has not told that it stops too, or -1. A node in SETTLING waits for
+ * it. The program that uses the node limits that time. */
+int hk_learn_gossip_unaware(const struct hk_learn_gossip *g);
 
 /* Number of slices. The node uses HK_LEARN_T_STATUS and so many message types from HK_LEARN_T_SLICE
  * on. */

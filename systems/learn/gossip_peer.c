@@ -116,7 +116,7 @@ bool hk_learn_gossip_peer_run(struct hk_learn_gossip *g, struct hk_learn_gossip_
 		hk_learn_gossip_reset_weights(g);
 	}
 	p->run = run;
-	p->far = false;
+	p->far = p->stopped = false;
 	memset(p->number, 0, g->slices * sizeof(*p->number));
 	memset(p->jump, 0, g->slices * sizeof(*p->jump));
 	memset(p->claim, 0, g->slices * sizeof(*p->claim));

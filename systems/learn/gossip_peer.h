@@ -11,6 +11,7 @@ struct hk_learn_gossip_peer {
 	uint32_t run;        /* its incarnation; 0: not known */
 	bool far;            /* whether its last slice was refused as too far */
 	bool active;         /* whether it has sent a valid slice */
+	bool stopped;        /* whether it told us that training has ended */
 	uint64_t greeted_at; /* round + 1 of the last status sent to it for its wrong run */
 	/* one element for each slice: */
 	uint64_t *number; /* number of the last message; 0: none */

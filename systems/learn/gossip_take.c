@@ -389,6 +389,7 @@ static enum hk_learn_reason take_status(struct hk_learn_gossip *g, uint16_t src,
 		return HK_LEARN_R_BYTES;
 	if (!hk_learn_gossip_peer_run(g, p, h.run))
 		return HK_LEARN_R_OLD;
+	p->stopped |= (h.flags & HK_LEARN_STATUS_F_STOP) != 0;
 	hk_learn_agree_read(&g->agree, &h, entries);
 	hk_learn_gossip_follow(g);
 	if (h.flags & HK_LEARN_STATUS_F_HELLO)

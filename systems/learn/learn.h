@@ -146,7 +146,7 @@ struct hk_learn_settings {
 	/* stop when the loss of all is at most this in two successive measurements; NaN: when
 	 * converged */
 	double target_loss;
-	uint32_t settle; /* rounds of gossip after the end of training */
+	uint32_t settle; /* least rounds of gossip after the end of training */
 };
 
 /* Fills @set with defaults. Call it first. */

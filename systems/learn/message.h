@@ -53,7 +53,7 @@ struct __attribute__((packed, may_alias)) hk_learn_slice_hdr {
 };
 _Static_assert(sizeof(struct hk_learn_slice_hdr) == 48, "48 bytes on the wire");
 
-#define HK_LEARN_STATUS_F_HELLO 0x01u /* asks for the receiver's run */
+#define HK_LEARN_STATUS_F_HELLO 0x01u /* asks for the receiver's status */
 #define HK_LEARN_STATUS_F_STOP  0x02u /* training has ended; see reason, decider and loss */
 
 enum hk_learn_stop {

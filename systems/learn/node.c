@@ -348,6 +348,18 @@ static bool check_time(struct node *n)
 	return now < n->last;
 }
 
+/* Names a member that was told the end for SETTLE_SECONDS, and did not confirm it. */
+static void warn_unaware(const struct node *n)
+{
+	int peer = hk_learn_gossip_unaware(n->gossip);
+
+	if (n->gossip->state != HK_LEARN_GOSSIP_DONE && peer >= 0)
+		fprintf(stderr,
+			"hk_learn: node %u ends, but node %d has not confirmed within %d s that "
+			"training ends; fix: stop it, or let it train until its --max-seconds\n",
+			hk_rtc_node(n->rtc), peer, SETTLE_SECONDS);
+}
+
 static void train(struct node *n)
 {
 	bool going = true;
@@ -371,6 +383,7 @@ static void train(struct node *n)
 		if (round % CHECK_ROUNDS == 0 || n->gossip->state != HK_LEARN_GOSSIP_TRAINING)
 			going = check_time(n) && going;
 	}
+	warn_unaware(n);
 	hk_rtc_flush(n->rtc);
 	report_judged(n, true);
 	hk_learn_report_progress(&n->report, "end", n->gossip, n->rtc);

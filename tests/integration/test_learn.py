@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -307,6 +308,50 @@ def test_left_with_the_liar(tmp_path: Path, program: Callable[[str], str]) -> No
     finally:
         for child in stopped:
             child.send_signal(signal.SIGCONT)
+        nodes.end()
+
+
+def fill_socket(nodes: Nodes, node: int) -> None:
+    """Sends a stopped node what is no message, until its socket has no space."""
+    host, _, port = (
+        (nodes.directory / "peers").read_text().splitlines()[node].split()[1].partition(":")
+    )
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+
+        def full() -> bool:
+            for _ in range(1000):
+                sender.sendto(bytes(1000), (host, int(port)))
+            lines = map(str.split, Path("/proc/net/udp").read_text().splitlines())
+            return any(int(x[-1]) for x in lines if x[1].endswith(f":{int(port):04X}"))
+
+        wait_until(f"the socket of node {node} is full", full, SECONDS)
+
+
+def test_a_node_that_hears_nothing_learns_of_the_end(
+    tmp_path: Path, program: Callable[[str], str]
+) -> None:
+    """A node stops, as on a busy machine, until its socket is full. Then training ends."""
+    nodes = Nodes(tmp_path, program("systems/learn/hk_learn"), 2)
+    words = ["--schedule", "inverse", "--max-epochs", "100000000", "--report-seconds", "0.01"]
+    words += ["--alive-ms", "1000"]  # it is lost after ten times as long
+    try:
+        for i in range(2):
+            nodes.start(i, *words)
+        for i in range(2):
+            nodes.wait_for(f"node {i} trains", i, trained(20))
+        nodes.child[1].send_signal(signal.SIGSTOP)
+        fill_socket(nodes, 1)
+        nodes.child[0].terminate()
+        nodes.wait_for(
+            "node 0 ends",
+            0,
+            lambda line: line["event"] == "end" or line.get("state") == "settling",
+        )
+        nodes.child[1].send_signal(signal.SIGCONT)
+        for i, child in nodes.child.items():
+            assert child.wait(timeout=SECONDS) == 0, f"node {i}: {child.stderr.read()}"
+            assert (nodes.lines(i)[-1]["event"], nodes.lines(i)[-1]["stop"]) == ("end", "asked")
+    finally:
         nodes.end()
 
 

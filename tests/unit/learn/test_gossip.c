@@ -712,6 +712,57 @@ TEST(a_copy_is_marked)
 	test_data_free(&j.data);
 }
 
+/* A node that missed all messages about the end would train on alone, after the others left. */
+TEST(a_node_ends_when_its_neighbours_know)
+{
+	struct job j = prepare(2, HK_LEARN_MEAN);
+	struct hk_learn_slice_hdr last;
+	struct hk_learn_status_hdr says = {.version = HK_LEARN_VERSION,
+					   .flags = HK_LEARN_STATUS_F_STOP,
+					   .reason = HK_LEARN_STOP_ASKED,
+					   .fingerprint = hk_learn_fingerprint(&linear),
+					   .run = 5,
+					   .loss = NAN};
+
+	neighbours = 3;
+	for (int how = 0; how < 3; how++) {
+		struct hk_learn_gossip *g = open_one(&j, &last);
+		CHECK_EQ(hk_learn_gossip_message(g, 1, HK_LEARN_T_STATUS, &says, sizeof(says)),
+			 HK_LEARN_TAKEN);
+		for (int i = 0; i < 200; i++)
+			CHECK(hk_learn_gossip_round(g));
+		CHECK(hk_learn_gossip_unaware(g) > 1);
+		CHECK_EQ(hk_learn_gossip_message(g, 2, HK_LEARN_T_STATUS, &says, sizeof(says)),
+			 HK_LEARN_TAKEN);
+		CHECK(hk_learn_gossip_round(g));
+		CHECK_EQ(hk_learn_gossip_unaware(g), 3);
+		if (how == 0) { /* it learns of the end */
+			CHECK_EQ(hk_learn_gossip_message(g, 3, HK_LEARN_T_STATUS, &says,
+							 sizeof(says)),
+				 HK_LEARN_TAKEN);
+			CHECK(!hk_learn_gossip_round(g));
+		} else if (how == 1) { /* it leaves */
+			lost = 1;
+			hk_learn_gossip_peer_left(g, 3);
+			CHECK(!hk_learn_gossip_round(g));
+			lost = 0;
+		} else { /* one that knew restarts */
+			says.run++;
+			says.flags = says.reason = 0;
+			CHECK_EQ(hk_learn_gossip_message(g, 2, HK_LEARN_T_STATUS, &says,
+							 sizeof(says)),
+				 HK_LEARN_TAKEN);
+			lost = 1;
+			CHECK(hk_learn_gossip_round(g));
+			CHECK_EQ(hk_learn_gossip_unaware(g), 2);
+			lost = 0;
+		}
+		hk_learn_gossip_close(g);
+	}
+	neighbours = 1;
+	test_data_free(&j.data);
+}
+
 TEST(target_ends_it)
 {
 	struct job j = prepare(4, HK_LEARN_MEAN);
