@@ -43,7 +43,8 @@
  *
  * A sender that nobody else waits for gets its next quantum without asking, while the last one
  * arrives. It may not use it. Such grants of senders with a single message would together keep all
- * others waiting until they end. So they leave a quantum of the budget free.
+ * others waiting until they end. So they leave a quantum of the budget free. The sender hears of it
+ * with the next acknowledgement, or at once if it asks before that.
  *
  * Round trip. The budget follows the least one that bulk had lately, from a frame of ours to the
  * packet that echoes its timestamp. The echo leaves out the time that the sender waited. Bytes that
@@ -531,6 +532,10 @@ void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_
 	if (wants(r) && r->grant_list != HK_GRANT_STALLED) {
 		enlist(e, r);
 		run(e, now);
+	} else if (r->grant_due && hk_psn_before(r->rx_bulk, g->wanted)) {
+		/* It has a grant already, for which it had not asked, and which still waits for an
+		 * acknowledgement to ride on. */
+		hk_ack_schedule(e, r, now, true);
 	}
 }
 

@@ -146,6 +146,26 @@ TEST(a_lone_sender_need_not_ask_again)
 	CHECK_EQ(granted_to(&g, 2), 3000 + 5 * 1500); /* packets are longer than believed */
 }
 
+/* In an exchange between neighbours a sender asks before that acknowledgement has left. Its request
+ * asks for less than it has by then, so it gets no grant, and must be told of the one it has. */
+TEST(a_sender_that_asks_is_told_what_it_has)
+{
+	RIG(g);
+	switched(&g);
+	rig_grant(&g, 2, 0, 1500);
+	rig_poll(&g);
+	g.now += 20 * HK_USEC;
+	rig_bulk(&g, 2, 0, 1500);
+	CHECK_EQ(rig_poll(&g), 0);
+	rig_grant(&g, 2, 0, 1500); /* an old one, which was answered */
+	CHECK_EQ(rig_poll(&g), 0);
+	rig_grant(&g, 2, 0, 3000);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK_EQ(granted_to(&g, 2), 1500 + 5 * 1500);
+	rig_grant(&g, 2, 0, 3000); /* it was told */
+	CHECK_EQ(rig_poll(&g), 0);
+}
+
 /* Another quantum of the budget stays free for those who ask. */
 TEST(a_lone_sender_gets_the_rest_of_the_budget_but_a_quantum)
 {
