@@ -58,7 +58,8 @@ class Figure:
     """@said: what the paper says. @setting: what is virtual, emulated or computed. @open: what is
     still other than in the paper, or, without a measurement, why there is none. @procedure: the
     commands that measure it on hardware, where this machine cannot show it. @kind: of KINDS.
-    @wire: the medium of the packets, "" if there is none."""
+    @wire: the medium of the packets, "" if there is none. @bound: what keeps our values from the
+    goals that they do not reach."""
 
     name: str
     title: str
@@ -71,6 +72,7 @@ class Figure:
     procedure: tuple[str, ...] = ()
     kind: str = ""
     wire: str = ""
+    bound: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from .figure import Comparison
 from .run import Result
 
 RECORD = "papers.json"
-SCHEMA = 2
+SCHEMA = 3
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -117,6 +117,8 @@ def _section(shown: Shown) -> list[str]:
         return [*parts, f"<pre>{escape(result.failure)}</pre>"]
     parts += [_table(shown.compared), _plot(figure, result)]
     parts.append(f"<p>{escape(figure.setting)} {escape(figure.open)}</p>")
+    if shown.standing == "missed":
+        parts.append(f"<p><b>What bounds it.</b> {escape(figure.bound)}</p>")
     if figure.procedure:
         lines = escape("\n".join(figure.procedure))
         parts.append(f"<p>On hardware, these commands measure it:</p><pre>{lines}</pre>")
@@ -170,6 +172,7 @@ def document(shown: list[Shown], about: dict, quick: bool) -> dict:
             "wire": each.figure.wire,
             "setting": each.figure.setting,
             "open": each.figure.open,
+            "bound": each.figure.bound if each.standing == "missed" else "",
             "measurement": each.figure.measurement.name if each.figure.measurement else None,
             "procedure": list(each.figure.procedure),
             "command": each.result.command if each.result else None,

@@ -239,6 +239,8 @@ class _Page:
         yield self._say(t("Kind: {}.").format(t(figure["kind"])), wire, t(figure["setting"]))
         if figure["open"]:
             yield self._say(t(figure["open"]))
+        if figure["bound"]:
+            yield self._say(t("**What bounds it.**"), t(figure["bound"]))
         if figure["procedure"]:
             yield self._say(t("Only hardware shows it. The commands:"))
             yield "```\n" + "\n".join(figure["procedure"]) + "\n```"
@@ -258,7 +260,7 @@ def texts_of(record: dict) -> Iterator[str]:
     for paper in record["papers"]:
         yield from (paper["title"], paper["authors"])
     for figure in record["figures"]:
-        yield from (figure[k] for k in ("title", "said", "setting", "open", "kind", "wire"))
+        yield from (figure[k] for k in ("title", "said", "setting", "open", "bound", "kind", "wire"))
         for c in figure["compared"]:
             yield from (c["what"], c["note"], c["unit"])
 
@@ -327,6 +329,15 @@ def publish(directory: Path, page: Path) -> list[Path]:
             f"'{page.name}' is not a page's name", "use a name such as docs/papers.md"
         )
     record = _record(directory)
+    if unexplained := [
+        figure["figure"]
+        for figure in record["figures"]
+        if figure["standing"] == "missed" and not figure["bound"]
+    ]:
+        raise HikyakuError(
+            f"nothing says what bounds {', '.join(unexplained)}, which miss their goals",
+            "add a bound to these figures in python/hikyaku/papers",
+        )
     if missing := list(japanese.lacking(texts_of(record))):
         raise HikyakuError(
             f"these texts have no Japanese: {missing}",

@@ -59,6 +59,7 @@ TEXTS = {
     "none": "なし",
     "**a gap**": "**空欄**",
     "This run left out:": "今回の測定では次のものを省きました。",
+    "**What bounds it.**": "**限界の理由。**",
     "Where we lose": "負けているところ",
     "These figures do not reach their goals:": "次の値は目標に届きません。",
     "Every figure with a goal reaches it.": "目標のある図表は、すべて目標に届きました。",
