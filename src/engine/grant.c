@@ -41,10 +41,12 @@
  * idle while all its turns are with busy senders. A packet that waits in the queue in front of our
  * own link looks the same. So the engine does this only while that link idles.
  *
- * A sender that nobody else waits for gets its next quantum without asking, while the last one
- * arrives. It may not use it. Such grants of senders with a single message would together keep all
- * others waiting until they end. So they leave a quantum of the budget free. The sender hears of it
- * with the next acknowledgement, or at once if it asks before that.
+ * A sender that has used up its grant, while nobody waits, gets as much as it sent since this
+ * happened last, and at most a quantum, without asking. Its next message is often as long: so in an
+ * exchange between neighbours all of them have grants, and nobody waits a round trip for one. It
+ * may not use it. Such grants leave a quantum of the budget free, or senders with a single message
+ * would together keep all others waiting until they end. The sender hears of it with the next
+ * acknowledgement, or at once if it asks before that.
  *
  * Round trip. The budget follows the least one that bulk had lately, from a frame of ours to the
  * packet that echoes its timestamp. The echo leaves out the time that the sender waited. Bytes that
@@ -473,6 +475,19 @@ static void round_trip(struct hk_engine *e, uint64_t rtt, uint64_t now)
 	}
 }
 
+/* Nobody waits, and @r has used up its grant. It gets as much as it sent since this happened last,
+ * since its next message often is as long. The grant rides on the next acknowledgement. */
+static void grant_unasked(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
+{
+	struct hk_grants *g = &e->grant;
+	uint32_t bytes = HK_MIN(r->rx_bulk - r->rx_topped, g->quantum);
+
+	if (open_bytes(r) || g->out + bytes + g->quantum > g->budget)
+		return;
+	r->rx_topped = r->rx_bulk;
+	grant(e, r, bytes, now);
+}
+
 void hk_grant_arrived(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, uint64_t rtt,
 		      uint64_t now)
 {
@@ -496,9 +511,8 @@ void hk_grant_arrived(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, 
 		enlist(e, r);
 	if (g->turns || g->waiting)
 		run(e, now);
-	else if (open_bytes(r) < g->quantum && g->out + 2 * g->quantum <= g->budget)
-		/* it rides on the next acknowledgement */
-		grant(e, r, g->quantum, now);
+	else
+		grant_unasked(e, r, now);
 }
 
 /* A grant to us, the sender. */

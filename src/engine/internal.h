@@ -159,9 +159,12 @@ struct hk_peer_rec {
 	uint64_t tx_granted_at;                  /* when we last got or used a grant, ns */
 	uint64_t asked_at;                       /* when we last asked for one, ns */
 	uint64_t grant_used_at;                  /* when the peer last got or used a grant, ns */
-	uint32_t turn_left;                      /* bytes that its turn lasts */
 	uint32_t open_prev, open_next;           /* in the list of peers with an open grant */
-	uint32_t grant_at;                       /* place among the peers that wait for one */
+	union {
+		uint32_t turn_left; /* in_turn: bytes that its turn lasts */
+		uint32_t grant_at;  /* in_grant_list: place among the peers that wait for one */
+	};
+	uint32_t rx_topped; /* rx_bulk at its last grant without a request */
 };
 _Static_assert(sizeof(struct hk_peer_rec) <= HK_ENGINE_PEER_BYTES - 16,
 	       "an idle peer fits its budget, hash slots included");

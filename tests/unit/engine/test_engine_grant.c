@@ -132,7 +132,7 @@ TEST(the_turn_of_a_peer_that_ends_is_free)
 	CHECK_EQ(g.e->grant.out, 5000);
 }
 
-/* The next quantum rides on an acknowledgement while nobody else waits. */
+/* A grant for as much as the last one rides on an acknowledgement while nobody else waits. */
 TEST(a_lone_sender_need_not_ask_again)
 {
 	RIG(g);
@@ -143,7 +143,7 @@ TEST(a_lone_sender_need_not_ask_again)
 	rig_bulk(&g, 2, 0, 1500);
 	rig_bulk(&g, 2, 1, 1500);
 	CHECK(rig_next(&g) > 0);
-	CHECK_EQ(granted_to(&g, 2), 3000 + 5 * 1500); /* packets are longer than believed */
+	CHECK_EQ(granted_to(&g, 2), 3000 + 3000);
 }
 
 /* In an exchange between neighbours a sender asks before that acknowledgement has left. Its request
@@ -161,9 +161,45 @@ TEST(a_sender_that_asks_is_told_what_it_has)
 	CHECK_EQ(rig_poll(&g), 0);
 	rig_grant(&g, 2, 0, 3000);
 	CHECK_EQ(rig_poll(&g), 1);
-	CHECK_EQ(granted_to(&g, 2), 1500 + 5 * 1500);
+	CHECK_EQ(granted_to(&g, 2), 1500 + 1500);
 	rig_grant(&g, 2, 0, 3000); /* it was told */
 	CHECK_EQ(rig_poll(&g), 0);
+}
+
+/* A quantum at most, and no more while some of it is open. */
+TEST(a_grant_that_nobody_asked_for_is_short)
+{
+	RIG(g);
+	switched(&g);
+	rig_grant(&g, 2, 0, 10 * LONG);
+	rig_poll(&g);
+	for (uint32_t psn = 0; psn < 10; psn++) {
+		CHECK_EQ(g.e->grant.out, (10 - psn) * LONG);
+		rig_bulk(&g, 2, psn, LONG);
+	}
+	CHECK_EQ(g.e->grant.out, QUANTUM);
+	rig_bulk(&g, 2, 10, LONG);
+	CHECK_EQ(g.e->grant.out, QUANTUM - LONG);
+}
+
+/* All neighbours with short messages have grants at the same time. */
+TEST(neighbours_need_not_ask_again)
+{
+	enum { NEIGHBOURS = 10, EACH = 2000 };
+
+	RIG(g);
+	g.cfg.max_peers = NEIGHBOURS;
+	switched(&g);
+	for (uint32_t endpoint = 2; endpoint < 2 + NEIGHBOURS; endpoint++) {
+		if (endpoint > 2)
+			rig_add(&g, endpoint);
+		rig_grant(&g, endpoint, 0, EACH);
+	}
+	for (uint32_t psn = 0; psn < 3; psn++) {
+		for (uint32_t endpoint = 2; endpoint < 2 + NEIGHBOURS; endpoint++)
+			rig_bulk(&g, endpoint, psn, EACH);
+		CHECK_EQ(g.e->grant.out, NEIGHBOURS * EACH);
+	}
 }
 
 /* Another quantum of the budget stays free for those who ask. */
@@ -175,9 +211,9 @@ TEST(a_lone_sender_gets_the_rest_of_the_budget_but_a_quantum)
 		rig_add(&g, 3);
 		rig_add(&g, 4);
 		rig_grant(&g, 3, 0, 10000);
-		rig_grant(&g, 4, 0, BUDGET - 2 * QUANTUM - 10000 + 1 - less);
+		rig_grant(&g, 4, 0, BUDGET - QUANTUM - LONG - 10000 + 1 - less);
 		rig_bulk(&g, 2, 0, LONG);
-		CHECK_EQ(g.e->grant.out, BUDGET - 2 * QUANTUM + 1 - less + (less ? QUANTUM : 0));
+		CHECK_EQ(g.e->grant.out, BUDGET - QUANTUM - LONG + 1 - less + (less ? LONG : 0));
 	}
 }
 
