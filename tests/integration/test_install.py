@@ -231,6 +231,14 @@ def test_installed_command_line_and_daemon_run(prefix, tmp_path):
         assert str(build_dir()) not in value, f"{name}={value}"
 
 
+def test_any_program_may_preload_the_installed_promoter(prefix, tmp_path):
+    """PREFIX is none of ldconfig's directories, so the promoter itself must find our libraries."""
+    preload = 'LD_PRELOAD="$HIKYAKU_PROMOTER" cat /proc/self/maps'
+    maps = sh(f'eval "$({prefix}/bin/hikyaku env)"; {preload}', tmp_path)
+    for library in ("libhikyaku_halo.so", "libhikyaku.so.0"):
+        assert re.search(rf" {re.escape(str(prefix))}/.*{re.escape(library)}", maps), library
+
+
 def test_the_installed_environment_imports_the_installed_package(prefix, tmp_path):
     (python,) = prefix.rglob(".venv/bin/python")
     assert sh(f"{python} -c '{IMPORTS}'", tmp_path).count(str(prefix)) == 2

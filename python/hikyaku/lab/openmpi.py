@@ -313,8 +313,9 @@ def promoter_settings() -> dict[str, str]:
     """The settings with which a program preloads the promoter (docs/halo.md).
 
     Set them in the program's environment, or by mpirun -x: mpirun itself is not an MPI program.
+    The installed name is a link. The loader would look for our libraries beside the link.
     """
-    return {"LD_PRELOAD": str(built("systems/halo/libhikyaku_halo.so"))}
+    return {"LD_PRELOAD": str(built("systems/halo/libhikyaku_halo.so").resolve())}
 
 
 def with_faults(faults: str, seed: int, argv: list[str]) -> list[str]:
