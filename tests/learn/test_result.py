@@ -75,6 +75,7 @@ def test_a_useless_model_comes_with_a_fix(stop, faulty, trims, fix):
     if faulty:
         line = {"event": "judged", "peer": 2, "taken": 0, "false": 90}
         board.take([line | {"node": judge} for judge in (0, 1, 3)])
-    assert _useless({"stop": stop}, math.log(3), board) == (
-        f"this model is hardly better than the best constant, whose loss is 1.09861; fix: {fix}"
-    )
+    than = f"than the best constant, whose loss is 1.09861; fix: {fix}"
+    for loss, hardly in ((math.log(3), "hardly better"), (1.3, "worse"), (math.nan, "worse")):
+        said = _useless({"stop": stop}, loss, math.log(3), board)
+        assert said == f"this model is {hardly} {than}"

@@ -416,7 +416,8 @@ def _learn(o: dict) -> None:
     arrays = result.arrays(plan.model, outcome.w[node], outcome.scaling, data, losses[node])
     result.write_model(out / "model.npz", arrays)
     least = result.constant_loss(plan.model, x, y)
-    useless = [] if losses[node] < result.HARDLY * least else [_useless(summary, least, board)]
+    loss = losses[node]  # perhaps NaN
+    useless = [] if loss < result.HARDLY * least else [_useless(summary, loss, least, board)]
     for text in board.notes() + useless:
         console.print(f"note: {escape(text)}")
     why = _STOPS[summary["stop"]]
@@ -432,16 +433,15 @@ def _learn(o: dict) -> None:
     )
 
 
-def _useless(summary: dict, least: float, board: "Board") -> str:
-    """A note that the model knows nothing. @least: the loss of the best constant."""
+def _useless(summary: dict, loss: float, least: float, board: "Board") -> str:
+    """A note that the model of @loss knows nothing. @least: the loss of the best constant."""
     fixes = {"time": "more time: --max-seconds", "epochs": "more epochs: --max-epochs"}
     fix = fixes.get(summary["stop"], "check --target and the columns, or try --model mlp")
     if not board.trims:
         trimmed = "--merge trimmed, with 4 nodes or more"
         fix = trimmed if board.faulty() else f"{trimmed}, if a node may be faulty; else {fix}"
-    return (
-        f"this model is hardly better than the best constant, whose loss is {least:.6g}; fix: {fix}"
-    )
+    hardly = "hardly better" if loss <= least else "worse"
+    return f"this model is {hardly} than the best constant, whose loss is {least:.6g}; fix: {fix}"
 
 
 _SUMS = ("bytes", "messages", "drops", "rejects", "rows")
