@@ -2,15 +2,18 @@
 """`hikyaku bench learn`: real nodes over each backend, the form of its document, its goals."""
 
 import json
+import re
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from execute import execute
 from hikyaku.bench.learn import report
 from hikyaku.bench.learn import run as learn
 from hikyaku.bench.learn.problems import PROBLEMS, rows
 from hikyaku.bench.learn.run import Case, Plan
+from hikyaku.cli.bench.learn import bench_learn
 from hikyaku.errors import HikyakuError
 from hikyaku.learn import job
 from hikyaku.learn.data import Scaling
@@ -124,3 +127,47 @@ def test_goals(value, met):
     found = [key | {"backend": "dpdk", "nodes": 2}, key | {"backend": "raw", "nodes": 2}]
     (goal,) = report.judge([*found, key | {"backend": "dpdk", "nodes": 4, "median": 9.0}])
     assert (goal["goal"], goal["met"]) == ("line: 2 nodes by dpdk, times as fast as one", met)
+
+
+def test_a_case_that_misses_its_target_leaves_the_others(monkeypatch, tmp_path):
+    """It is not run again, and the figures of its earlier repeat do not count. The others are
+    printed, saved and drawn, and the command ends with status 1 and names the case."""
+    ran: list[tuple[Case, int]] = []
+
+    def run(bench: learn.Bench, case: Case, repeat: int) -> learn.Values:
+        ran.append((case, repeat))
+        late = case.nodes == 4 and repeat == 1
+        training, outcome = ended(case.nodes, **({"stop": "time"} if late else {}))
+        return learn.values(training, outcome, 1.0, case.text)
+
+    monkeypatch.setattr(learn.Bench, "run", run)
+    file, picture = tmp_path / "learn.json", tmp_path / "learn.png"
+    argv = ["bench", "learn", "--models", "line", "--backends", "tcp,dpdk", "--nodes", "1,2,4"]
+    argv += ["--repeats", "3", "--json", str(file), "--plot", str(picture)]
+    done = CliRunner().invoke(bench_learn, argv[2:])
+    assert isinstance(done.exception, HikyakuError)
+    limit = "the loss was not within its target after"
+    assert str(done.exception).startswith(f"line, 4 nodes, tcp; line, 4 nodes, dpdk: {limit}")
+    rows = json.loads(file.read_text())["rows"]
+    missed = [r for r in rows if r["nodes"] == 4]
+    assert [(r["backend"], r["metric"], r["median"]) for r in missed] == [
+        ("tcp", learn.TIME, None),
+        ("dpdk", learn.TIME, None),
+    ]
+    assert all(r["missed"].startswith(limit) for r in missed)
+    assert {r["nodes"] for r in rows if "missed" not in r} == {1, 2}
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert re.search(r"4 nodes, tcp +missed +– ", done.output)
+    assert f"missed: {limit}" in done.output
+    assert {repeat for case, repeat in ran if case.nodes == 4} == {0, 1}
+    assert {repeat for case, repeat in ran if case.nodes == 2} == {0, 1, 2}
+
+
+def test_a_run_without_any_figure_ends_with_the_first_error(monkeypatch):
+    def run(bench: learn.Bench, case: Case, repeat: int) -> learn.Values:
+        training, outcome = ended(case.nodes, stop="time")
+        return learn.values(training, outcome, 1.0, case.text)
+
+    monkeypatch.setattr(learn.Bench, "run", run)
+    with pytest.raises(HikyakuError, match="line, 2 nodes, tcp: the loss was not within its targ"):
+        learn.run(Plan(["line"], ["tcp", "dpdk"], [2], 1), lambda *_: None)

@@ -178,15 +178,15 @@ class Panel:
         look: dict[str, Look],
         text: Callable[[float], str] = plain,
     ) -> None:
-        """Lines through medians, and bands from minimum to maximum. @text: the form of the numbers
-        of the horizontal axis."""
+        """Lines through medians, and bands from minimum to maximum; NaN leaves a gap. @text: the
+        form of the numbers of the horizontal axis."""
         for label, cells in series.items():
             x = list(cells)
             median, low, high = ([c[k] for c in cells.values()] for k in ("median", "min", "max"))
             own = look[label]
             self.axes.plot(x, median, own.marker + own.line, color=own.colour, label=label)
             self.axes.fill_between(x, low, high, color=own.colour, alpha=0.15, linewidth=0)
-            self.values += [*low, *high]
+            self.values += [value for value in (*low, *high) if not math.isnan(value)]
             self._numbers |= {n: text(n) for n in x}
 
     def sizes(self, series: dict[str, dict[float, Cell]], look: dict[str, Look]) -> None:

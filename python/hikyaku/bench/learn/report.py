@@ -51,7 +51,7 @@ GOALS = (
 def judge(rows: list[dict]) -> list[dict]:
     """The goals that were measured, and whether they are met."""
     ratio = {(r["model"], r["metric"]): r["median"] for r in rows
-             if (r["backend"], r["nodes"]) == ("dpdk", 2)}  # fmt: skip
+             if (r["backend"], r["nodes"]) == ("dpdk", 2) and "missed" not in r}  # fmt: skip
     return [
         goals.judged(goal.text, ratio[goal.model, goal.metric], "≥", goal.least)
         for goal in GOALS
@@ -84,6 +84,8 @@ def _name(row: dict) -> str:
 
 
 def _cell(row: dict | None) -> str:
+    if row and "missed" in row:
+        return "missed"
     # a loss and an accuracy differ from 1 in their last digits only
     return (
         number(row["median"], 4 if row and row["metric"] in (LOSS, QUALITY) else 3) if row else "–"
@@ -108,6 +110,9 @@ def show(document: dict, console: Console) -> None:
         rows = [r for r in document["rows"] if r["model"] == model]
         if rows:
             console.print(_table(model, rows, about["targets"][model]))
+    limits = {r["missed"] for r in document["rows"] if "missed" in r}
+    for limit in sorted(limits):
+        console.print(f"missed: {limit}.", highlight=False)
     if document["goals"]:
         console.print(goals.table(document["goals"]))
     warn_if_busy(about, console)

@@ -11,7 +11,7 @@ gossip among many nodes costs, and cannot show that many cores are faster than t
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -49,6 +49,8 @@ UNITS = {
     TO_TCP: "ratio",
 }
 
+NO_FIGURES = {"median": None, "min": None, "max": None}
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -76,6 +78,16 @@ class Case:
 
 
 Values = dict[str, float]  # by metric
+
+
+class MissedError(HikyakuError):
+    """A training that has not reached its target in time. Others may have."""
+
+    def __init__(self, cases: Iterable[str], limit: str):
+        """@cases: their texts. @limit: what they missed."""
+        fix = "the machine is too busy to measure, or it has too few cores; try fewer nodes"
+        super().__init__(f"{'; '.join(cases)}: {limit}", fix)
+        self.limit = limit
 
 
 def nodes_text(count: int) -> str:
@@ -140,10 +152,8 @@ def values(training: job.Plan, outcome: job.Outcome, lowest: float, what: str) -
     """The values of a training that has reached its target. @lowest: the least loss."""
     ends = [line for line in outcome.lines if line["event"] == "end"]
     if any(line["stop"] != "target" for line in ends):
-        raise HikyakuError(
-            f"{what}: the loss was not within its target after {training.max_seconds:g} s",
-            "the machine is too busy to measure, or it has too few cores; try fewer nodes",
-        )
+        limit = f"the loss was not within its target after {training.max_seconds:g} s"
+        raise MissedError([what], limit)
     data, scaling, model = training.data, outcome.scaling, training.model
     x, y = scaling.x(data.x), scaling.y(data.y)
     losses = [model.loss(w, x, y) for w in outcome.w]
@@ -186,37 +196,61 @@ def with_ratios(found: dict[tuple[Case, int], Values]) -> dict[tuple[Case, int],
     return {(case, n): {**each, **ratios(case, n)} for (case, n), each in found.items()}
 
 
-def table(found: dict[tuple[Case, int], Values], plan: Plan) -> list[dict]:
-    """A row for each case and metric, in the order of cases()."""
+def table(
+    found: dict[tuple[Case, int], Values], plan: Plan, missed: dict[Case, MissedError] | None = None
+) -> list[dict]:
+    """A row for each case and metric, in the order of cases(). A case of @missed has one row, for
+    its time, without figures."""
+    missed = missed or {}
     by: dict[tuple[Case, str], list[float]] = defaultdict(list)
     for (case, _), each in with_ratios(found).items():
         for metric, value in each.items():
             by[case, metric].append(value)
-    return [
-        {
-            **{"model": case.model, "backend": case.backend, "nodes": case.nodes},
-            **{"metric": metric, **summary(by[case, metric]), "unit": UNITS[metric]},
-        }
-        for group in cases(plan)
-        for case in group
-        for metric in UNITS
-        if (case, metric) in by
-    ]
+
+    def row(case: Case, metric: str, figures: dict) -> dict:
+        about = {"model": case.model, "backend": case.backend, "nodes": case.nodes}
+        return {**about, "metric": metric, **figures, "unit": UNITS[metric]}
+
+    rows: list[dict] = []
+    for case in (case for group in cases(plan) for case in group):
+        if case in missed:
+            rows.append(row(case, TIME, NO_FIGURES | {"missed": missed[case].limit}))
+        else:
+            rows += [row(case, m, summary(by[case, m])) for m in UNITS if (case, m) in by]
+    return rows
+
+
+def missed_error(document: dict) -> MissedError | None:
+    """The error that names the cases of @document without figures, if there are any."""
+    missed = [row for row in document["rows"] if "missed" in row]
+    texts = [Case(row["model"], row["backend"], row["nodes"]).text for row in missed]
+    return MissedError(texts, missed[0]["missed"]) if missed else None
 
 
 def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
-    """Measures, and returns the document without its goals. Calls @progress at each step."""
+    """Measures, and returns the document without its goals. Calls @progress at each step. A case
+    that misses its target is not run again, and the others go on."""
     about = machine.describe()
     order = steps(plan)
     found: dict[tuple[Case, int], Values] = {}
+    missed: dict[Case, MissedError] = {}
     down_dead("bench")
     with ExitStack() as labs:
         bench = Bench(plan, labs)
         for done, (case, repeat) in enumerate(order):
+            if case in missed:
+                continue
             progress(f"{case.text}, repeat {repeat + 1} of {plan.repeats}", done, len(order))
-            found[case, repeat] = bench.run(case, repeat)
+            try:
+                found[case, repeat] = bench.run(case, repeat)
+            except MissedError as error:
+                missed[case] = error
     progress("done", len(order), len(order))
+    # the repeats that a case ended in time are its fast ones only
+    found = {(case, n): each for (case, n), each in found.items() if case not in missed}
+    if not found:
+        raise next(iter(missed.values()))
     about |= {"repeats": plan.repeats, "seed": plan.seed, "rows": plan.rows}
     about |= {"gossip_every": plan.gossip_every, "batch": BATCH}
     about["targets"] = {model: PROBLEMS[model].target for model in plan.models}
-    return {"schema": 1, "machine": about, "rows": table(found, plan)}
+    return {"schema": 1, "machine": about, "rows": table(found, plan, missed)}

@@ -87,8 +87,10 @@ def run_suite(
     programs: Iterable[str] = (),
     judge: Callable[[dict], list[dict]] | None = None,
     draw: Draw | None = None,
+    lacks: Callable[[dict], HikyakuError | None] = lambda _: None,
 ) -> None:
     """Measures by @run, which reports its progress; adds the goals of @judge, prints and saves.
+    Then raises the error of @lacks, which says what the document should have and has not.
 
     @programs: those that must be built.
     """
@@ -103,3 +105,5 @@ def run_suite(
         goals.withhold(document)
     show(document, Console(emoji=False))
     save(document, json_file, plot_file, draw)
+    if error := lacks(document):
+        raise error
