@@ -20,6 +20,10 @@ static uint64_t repeat = 1, messages, window = 64, ms, plain;
 
 #define USUAL_MS 2000 /* without --messages and --ms */
 
+static bool server_left;
+
+#define SILENT_MS 1000 /* ten alive intervals, of 100 ms without a setting */
+
 /* ---- the server ------------------------------------------------------------------------------ */
 
 /* At its start the program chooses the version for AVX2 or for other processors. */
@@ -38,15 +42,18 @@ on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
 	}
 }
 
-static unsigned clients;
-
+/* Node 0 ends without clients. A client notes whether node 0 left, or was silent for too long. */
 static void on_member(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined)
 {
+	static uint64_t left;
+	struct hk_rtc_stats stats;
+
 	(void)arg;
-	(void)node;
-	(void)joined;
-	clients = hk_rtc_members(rtc) - 1;
-	if (clients == 0 && hk_rtc_node(rtc) == 0)
+	hk_rtc_stats(rtc, &stats); /* counts a leave message before this call */
+	if (node == 0)
+		server_left = !joined && stats.left != left;
+	left = stats.left;
+	if (hk_rtc_node(rtc) == 0 && hk_rtc_members(rtc) == 1)
 		hk_rtc_stop(rtc);
 }
 
@@ -55,8 +62,8 @@ static void on_member(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined)
 #define WINDOW_MAX 2048
 
 static uint64_t asked, answered, wrong, lost, open_requests, seen_at_tick;
-static uint64_t absent_until; /* without node 0, hk_rtc_now() */
-static bool absent;
+static uint64_t absent_until;             /* without node 0, hk_rtc_now() */
+static bool absent, gone;                 /* node 0 never answered; it is no longer a member */
 static uint32_t expected[2 * WINDOW_MAX]; /* by number of the request */
 
 static bool ask(struct hk_rtc *rtc)
@@ -123,6 +130,18 @@ static void give_up(struct hk_rtc *rtc)
 	hk_rtc_stop(rtc);
 }
 
+static void say_gone(void)
+{
+	if (server_left)
+		fprintf(stderr, "node 0 has left");
+	else
+		fprintf(stderr,
+			"node 0 was silent for %d ms, and counts as gone; a busy machine does that",
+			SILENT_MS);
+	fprintf(stderr, "; %llu of %llu requests are answered\n", (unsigned long long)answered,
+		(unsigned long long)asked);
+}
+
 /* No reply came for a while: the open requests are lost. */
 static void on_tick(struct hk_rtc *rtc, void *arg)
 {
@@ -131,8 +150,8 @@ static void on_tick(struct hk_rtc *rtc, void *arg)
 		give_up(rtc);
 	if (asked && answered == seen_at_tick) {
 		if (!hk_rtc_is_member(rtc, 0)) {
-			fprintf(stderr, "node 0 has left; %llu of %llu requests are answered\n",
-				(unsigned long long)answered, (unsigned long long)asked);
+			gone = true;
+			say_gone();
 			hk_rtc_stop(rtc);
 		}
 		lost += open_requests;
@@ -193,11 +212,12 @@ int main(int argc, char **argv)
 	if (example_json)
 		example_print_stats(rtc);
 	if (!is_server && !example_json)
-		printf("node %u: %llu sums in %.2f s, %.2f million a second; %llu wrong, %llu "
-		       "lost\n",
+		printf("node %u: %llu sums in %.2f s, %.2f million a second; %llu wrong, %llu lost"
+		       "%s\n",
 		       hk_rtc_node(rtc), (unsigned long long)answered, seconds,
 		       (double)answered / seconds / 1e6, (unsigned long long)wrong,
-		       (unsigned long long)lost);
+		       (unsigned long long)lost,
+		       lost && !gone ? " (no fault: there is no flow control)" : "");
 	else if (!is_server)
 		printf("{\"node\": %u, \"answered\": %llu, \"wrong\": %llu, \"lost\": %llu, "
 		       "\"seconds\": %.6f, \"million_per_second\": %.4f, \"best\": %.4f}\n",

@@ -7,6 +7,9 @@ import subprocess
 import pytest
 
 from execute import execute
+from hikyaku import rtc
+from hikyaku.learn.job import free_ports
+from hikyaku.process import wait_until
 
 
 @pytest.fixture
@@ -35,6 +38,37 @@ def test_a_client_without_its_server(program, tmp_path):
     for limit in (["--timeout", "300"], ["--ms", "300"]):
         done = execute([*alone, "--key", "7", *limit], code=1, timeout=30)
         assert "node 0 does not answer; fix: start it, with the same --key" in done.stderr
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_client_tells_a_server_that_left_from_a_silent_one(program, tmp_path, leaves):
+    """Node 0 is of this process. It answers a request, and then leaves, or receives no more."""
+    ports = free_ports(2)
+    file = peers(tmp_path, *(f"{node} 127.0.0.1:{port}" for node, port in enumerate(ports)))
+    words = ["--backend", "udp", "--peers", file, "--node", "1", "--key", "7", "--timeout", "60000"]
+    asked: list[int] = []
+
+    def on_message(message: rtc.Message) -> bytes:
+        asked.append(message.number)
+        return bytes(4)
+
+    with rtc.Node("udp", peers_file=file, node=0, key=7) as server:
+        server.register(1, "sum", on_message=on_message)
+        argv = [program("examples/sum"), *words, "--ms", "60000"]
+        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as client:
+
+            def answered() -> bool:
+                server.poll()
+                return bool(asked)
+
+            wait_until("a request of node 1", answered, 30)
+            if leaves:
+                server.close()
+            said = client.communicate(timeout=60)[1]
+    assert client.returncode == 1
+    why = "has left" if leaves else "was silent for 1000 ms, and counts as gone; a busy machine"
+    assert f"node 0 {why}" in said
+    assert " requests are answered\n" in said
 
 
 @pytest.mark.parametrize("name", ["sum", "gossip", "keycount", "spmv/spmv"])
