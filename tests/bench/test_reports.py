@@ -48,6 +48,12 @@ def test_no_column_is_cut(name):
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_halo_explains_its_columns_before_the_first_of_them():
+    out = io.StringIO()
+    halo.show({"goals": [], **CASES["halo"][1]}, Console(file=out, width=80))
+    assert out.getvalue().startswith("mpi-tcp, mpi-btl: Isend and Irecv over TCP, over Hikyaku;")
+
+
 def test_protected_frames_are_compared_with_bare_ones():
     out = io.StringIO()
     document = documents.mpi(["memif"], ["latency_us"], [8], ("off", "auth"))

@@ -179,6 +179,8 @@ _LEGEND = (
 
 
 def show(document: dict, console: Console) -> None:
+    if any(row["experiment"] != "E" for row in document["rows"]):
+        console.print(_LEGEND, highlight=False)
     for experiment, title in titles(document).items():
         for ports in numbers_of_ports(document["rows"]):
             by_size = cells(document["rows"], experiment, ports)
@@ -186,8 +188,6 @@ def show(document: dict, console: Console) -> None:
             if by_size:
                 for table in _tables(experiment, title, many, by_size):
                     console.print(table)
-    if any(row["experiment"] != "E" for row in document["rows"]):
-        console.print(_LEGEND, highlight=False)
     for table in solves.table(document["solves"]):
         console.print(table)
     if document["goals"]:
