@@ -217,7 +217,7 @@ int main(int argc, char **argv)
 		       hk_rtc_node(rtc), (unsigned long long)answered, seconds,
 		       (double)answered / seconds / 1e6, (unsigned long long)wrong,
 		       (unsigned long long)lost,
-		       lost && !gone ? " (no fault: there is no flow control)" : "");
+		       lost && !gone ? " (not a fault: there is no flow control)" : "");
 	else if (!is_server)
 		printf("{\"node\": %u, \"answered\": %llu, \"wrong\": %llu, \"lost\": %llu, "
 		       "\"seconds\": %.6f, \"million_per_second\": %.4f, \"best\": %.4f}\n",

@@ -42,7 +42,7 @@ def test_a_client_without_its_server(program, tmp_path):
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_a_client_tells_a_server_that_left_from_a_silent_one(program, tmp_path, leaves):
-    """Node 0 is of this process. It answers a request, and then leaves, or receives no more."""
+    """Node 0 is of this process. It answers a request, and then leaves, or stops receiving."""
     ports = free_ports(2)
     file = peers(tmp_path, *(f"{node} 127.0.0.1:{port}" for node, port in enumerate(ports)))
     words = ["--backend", "udp", "--peers", file, "--node", "1", "--key", "7", "--timeout", "60000"]
