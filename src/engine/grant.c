@@ -41,12 +41,12 @@
  * idle while all its turns are with busy senders. A packet that waits in the queue in front of our
  * own link looks the same. So the engine does this only while that link idles.
  *
- * A sender that has used up its grant, while nobody waits, gets as much as it sent since this
- * happened last, and at most a quantum, without asking. Its next message is often as long: so in an
- * exchange between neighbours all of them have grants, and nobody waits a round trip for one. It
- * may not use it. Such grants leave a quantum of the budget free, or senders with a single message
- * would together keep all others waiting until they end. The sender hears of it with the next
- * acknowledgement, or at once if it asks before that.
+ * A sender may use up its grant while nobody waits. Then it gets another one without asking, as
+ * long as what it sent since the last such grant, and at most a quantum. Its next message is often
+ * as long. So in an exchange between neighbours all have grants, and nobody waits a round trip for
+ * one. A sender may not use such a grant. So these leave a quantum of the budget free. Otherwise
+ * senders with a single message would together keep all others waiting until they end. The sender
+ * hears of the grant with the next acknowledgement, or at once if it asks before that.
  *
  * Round trip. The budget follows the least one that bulk had lately, from a frame of ours to the
  * packet that echoes its timestamp. The echo leaves out the time that the sender waited. Bytes that

@@ -312,7 +312,7 @@ def test_left_with_the_liar(tmp_path: Path, program: Callable[[str], str]) -> No
 
 
 def fill_socket(nodes: Nodes, node: int) -> None:
-    """Sends a stopped node what is no message, until its socket has no space."""
+    """Sends zeros to a stopped node, until its socket has no space."""
     host, _, port = (
         (nodes.directory / "peers").read_text().splitlines()[node].split()[1].partition(":")
     )
