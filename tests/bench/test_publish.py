@@ -155,6 +155,25 @@ def test_a_goal_that_is_missed_is_among_the_losses(recorded):
     assert "busy" in english and "混んで" in japanese_text
 
 
+def test_what_bounds_a_missed_goal_is_said(recorded):
+    path = recorded / page.RECORD
+    made = json.loads(path.read_text())
+    made["figures"][0] |= {"standing": "missed", "bound": ""}
+    path.write_text(json.dumps(made))
+    with pytest.raises(HikyakuError, match="nothing says what bounds P1-latency-memif"):
+        publish(recorded, recorded.parent / "docs/papers.md")
+    made["figures"][0]["bound"] = FIGURES["P1-latency-memif"].bound
+    path.write_text(json.dumps(made))
+    english, japanese_text = publish_again(recorded)
+    assert "**What bounds it.** Both ranks copy the message" in english
+    assert "**限界の理由。**" in japanese_text
+
+
+def test_all_bounds_have_japanese():
+    bounds = [figure.bound for figure in FIGURES.values() if figure.bound]
+    assert len(bounds) > 4 and not list(japanese.lacking(bounds))
+
+
 @pytest.mark.parametrize("language", [0, 1])
 def test_links_and_plots_exist(place, pages, language):
     text = pages[language]
@@ -213,7 +232,11 @@ def test_a_text_without_japanese_is_refused(recorded):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(None, "is not there"), ("{", "is damaged"), ('{"schema": 1}', "has schema 1, not 2")],
+    [
+        (None, "is not there"),
+        ("{", "is damaged"),
+        ('{"schema": 1}', f"has schema 1, not {page.SCHEMA}"),
+    ],
 )
 def test_a_wrong_record_is_refused(tmp_path, text, said):
     if text:

@@ -28,6 +28,7 @@ from .run import load
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
+TEXTS = ("title", "said", "setting", "open", "bound", "kind", "wire")  # of a figure
 COLUMNS = 100  # of listings
 WIDTH = COLUMNS - len("> ")  # of paragraphs, which may be quoted
 FAILURE = 300  # characters of an error
@@ -260,7 +261,7 @@ def texts_of(record: dict) -> Iterator[str]:
     for paper in record["papers"]:
         yield from (paper["title"], paper["authors"])
     for figure in record["figures"]:
-        yield from (figure[k] for k in ("title", "said", "setting", "open", "bound", "kind", "wire"))
+        yield from (figure[k] for k in TEXTS)
         for c in figure["compared"]:
             yield from (c["what"], c["note"], c["unit"])
 

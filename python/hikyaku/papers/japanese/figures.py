@@ -18,6 +18,42 @@ TEXTS = {
         "NIC と装置は QEMU がエミュレートします。"
         "意味を持つのはバイトとアドレスで、時間に意味はありません。"
     ),
+    # P1, bounds
+    "Both ranks copy the message between its buffer and a frame, and raw frames are not copied.": (
+        "両ランクはメッセージをバッファとフレームの間でコピーし、生のフレームはコピーしません。"
+    ),
+    "The kernel moves each frame between the two sockets, and takes most of the time.": (
+        "カーネルが二つのソケットの間で各フレームを動かし、時間の大半を使います。"
+    ),
+    "Raw frames, without MPI, wait for it as well.": "MPI なしの生のフレームも同じように待ちます。",
+    "In modes split and daemon hikyakud and the rank share the one core of a node.": (
+        "split と daemon のモードでは、hikyakud とランクがノードの 1 コアを分け合います。"
+    ),
+    "So a message waits until the kernel has switched between the two.": (
+        "そのため、メッセージはカーネルが二つを切り替えるまで待ちます。"
+    ),
+    "the same by raw frames, without MPI": "MPI なしの生のフレームでの同じ割合",
+    # P3, bounds
+    "A memif wire copies each byte, for messages and for one-sided writes alike.": (
+        "memif の配線は、メッセージでも片側書き込みでも、各バイトをコピーします。"
+    ),
+    "The baseline is MPI over Hikyaku, which needs little beside these copies.": (
+        "比べる相手は Hikyaku の上の MPI で、そのコピーのほかにはほとんど何も要りません。"
+    ),
+    "the wire's copies alone, of Isend and Irecv": "配線のコピーだけの、Isend と Irecv に対する比",
+    "With METIS all messages of 48 and more processes are below 16 KB.": (
+        "METIS では、48 プロセス以上のメッセージはすべて 16 KB 未満です。"
+    ),
+    "MPI sends those at once, in the same frames as one-sided writes.": (
+        "MPI はそれらをすぐに、片側書き込みと同じフレームで送ります。"
+    ),
+    "They differ in the work of the CPU, which takes no time here.": (
+        "違いは CPU の仕事で、ここではその時間はゼロです。"
+    ),
+    "Exchanges take less than a fiftieth of a solve.": "交換は求解の 50 分の 1 未満です。",
+    "Such a difference lies within the spread of the measurement.": (
+        "このような差は測定のばらつきの範囲です。"
+    ),
     "The limit is ours.": "限度は本プロジェクトが決めたものです。",
     # P1
     "MPI implementation using DPDK framework": "DPDK を用いた MPI の実装",
