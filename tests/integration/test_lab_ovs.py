@@ -312,8 +312,17 @@ def test_links_that_lose_frames(wire_lab, hikyaku):
     process.run([*lossy, "0"])
     assert process.run([*lossy, "20", "node0:tcp0-a"]).startswith("1 link loses 20 % of ")
     assert len(loss.losing(lab.topology)) == 1 < len(own)
-    listed = json.loads(process.run([*hikyaku, "lab", "links", "--json", "--lab", lab.name]))
+    shown = [*hikyaku, "lab", "links", "--lab", lab.name]
+    table = process.run(shown)
+    assert "lose %" in table
+    (row,) = (line for line in table.splitlines() if "node0:tcp0-a" in line)
+    assert row.split("│")[3].strip() == "20"
+    listed = json.loads(process.run([*shown, "--json"]))
+    assert {each["link"]: each["loses"] for each in listed if each["loses"]} == {
+        "node0:tcp0-a": 0.2
+    }
     assert process.run([*lossy, "0"]).startswith(f"{len(listed)} links lose 0 % of ")
+    assert "lose %" not in process.run(shown)
     assert run() == (0, 0)
     with pytest.raises(HikyakuError, match=r"there is no link 'x'; .*: a-b, node0:tcp0-a"):
         process.run([*lossy, "1", "x"])

@@ -104,11 +104,11 @@ _NOTHING = ({"frames": 0, "bytes": 0}, {"frames": 0, "bytes": 0})
 def counters(topology: Topology) -> list[dict]:
     """The frames and bytes that each link has carried, from @a to @b and back, by the counters of
     its ports. Frames that the link lost (loss.py) count as carried. The links of a node are counted
-    separately.
+    separately. @loses: the part of its frames that it loses now.
     """
     shown = run(["ip", "-n", topology.switch_netns, "-json", "-stats", "link", "show"])
     there = {each["ifname"]: each for each in json.loads(shown)}
-    lost = loss.lost(topology)
+    lost, losing = loss.lost(topology), loss.losing(topology)
     w = topology.wiring
     rows = []
     for link in w.links:
@@ -117,7 +117,7 @@ def counters(topology: Topology) -> list[dict]:
         out, back = (lost.get(end, _NOTHING)[0] for end in (a, b))
         # what an end loses of what leaves it, neither end's ports have counted
         ways = _carried(sent, out, out), _carried(got, back, back)
-        rows.append(_row(link.name, link, there[a], *ways))
+        rows.append(_row(link.name, link, there[a], losing.get(a, 0.0), *ways))
     for link in w.access:
         for own, end in zip(ovs.node_links(topology), ovs.ends(topology, link), strict=True):
             name = ovs.node_link_name(link, own)
@@ -125,7 +125,7 @@ def counters(topology: Topology) -> list[dict]:
             out, came = lost.get(end, _NOTHING)
             # what is lost as it comes in, the node's end has sent
             ways = _carried(got, came, _NOTHING[0]), _carried(sent, out, out)
-            rows.append(_row(name, link, there[end], *ways))
+            rows.append(_row(name, link, there[end], losing.get(end, 0.0), *ways))
     return rows
 
 
@@ -138,9 +138,10 @@ def _carried(count: dict, lost: dict, uncounted: dict) -> dict:
     }
 
 
-def _row(name: str, link: Link, port: dict, forth: dict, back: dict) -> dict:
+def _row(name: str, link: Link, port: dict, loses: float, forth: dict, back: dict) -> dict:
     up = "LOWER_UP" in port["flags"]
-    return {"link": name, "a": link.a, "b": link.b, "up": up, "a_to_b": forth, "b_to_a": back}
+    ends = {"link": name, "a": link.a, "b": link.b, "up": up, "loses": loses}
+    return {**ends, "a_to_b": forth, "b_to_a": back}
 
 
 def lost(row: dict) -> int:

@@ -19,7 +19,8 @@ def lab_links(name: str, as_json: bool) -> None:
     """Show the links of the switches (wire ovs), and their traffic.
 
     The name of a link is that of its two ends. 'hikyaku sdn status' and the controller's page use
-    the same names. Its counters count from when the lab came up.
+    the same names. Its counters count from when the lab came up. If links lose frames, a column has
+    the part that 'hikyaku lab lose' has set for each.
     """
     from ...lab import links
 
@@ -29,13 +30,16 @@ def lab_links(name: str, as_json: bool) -> None:
         return
     table = Table(title=f"links of lab '{name}'")
     counted = ("frames", "bytes", *(["lost"] if any(links.lost(row) for row in rows) else []))
-    for column in ("link", "state", *(f"{w} {way}" for way in ("there", "back") for w in counted)):
+    lossy = any(row["loses"] for row in rows)
+    counters = (f"{w} {way}" for way in ("there", "back") for w in counted)
+    for column in ("link", "state", *(["lose %"] if lossy else []), *counters):
         table.add_column(
             column, no_wrap=column == "link", justify="right" if " " in column else "left"
         )
     for row in rows:
         counts = [str(row[way][w]) for way in ("a_to_b", "b_to_a") for w in counted]
-        table.add_row(row["link"], "up" if row["up"] else "[red]cut[/]", *counts)
+        loses = [f"{100 * row['loses']:g}" if row["loses"] else ""] if lossy else []
+        table.add_row(row["link"], "up" if row["up"] else "[red]cut[/]", *loses, *counts)
     Console(emoji=False).print(table)
 
 
