@@ -7,7 +7,7 @@ import pytest
 
 from execute import execute
 from hikyaku.lab.controller import controlled
-from hikyaku.lab.frames import register
+from hikyaku.lab.frames import address, register
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +28,15 @@ def network(lab_name):
     ],
 )
 def test_attacks_that_fail(network, hikyaku, kind, got):
-    lab, _ = network
+    lab, controller = network
     argv = [*hikyaku, "lab", "attack", "node1", "--kind", kind, "--lab", lab.name, "--json"]
     result = json.loads(execute(argv).stdout)
     assert not result["succeeded"], result
     assert got in result["got"]
+    # untagged frames find it, also if the controller is stopped now
+    hosts = controller.client.get("/v1/topology")["hosts"]
+    links = {host["address"]: host["link"] for host in hosts}
+    assert links[address(lab, "node0")] == "node0:tcp0-leaf0"
 
 
 def test_without_tls_anybody_is_a_switch(network, hikyaku):

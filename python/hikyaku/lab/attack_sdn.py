@@ -55,9 +55,10 @@ class Attacks:
     def run(self, name: str) -> Result:
         return Result(name, *getattr(self, f"_{name}")())
 
-    def _send(self, *frames: bytes) -> None:
+    def _send(self, *frames: bytes, node: str | None = None) -> None:
+        """Sends @frames from @node, or else the attacker."""
         with (
-            inside(network.NETNS_DIR / self._lab.node(self._attacker).netns),
+            inside(network.NETNS_DIR / self._lab.node(node or self._attacker).netns),
             socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as s,
         ):
             s.bind(("tcp0", 0))
@@ -68,24 +69,39 @@ class Attacks:
         hosts = self._client.get("/v1/topology")["hosts"]
         return next(((h["switch"], h["port"]) for h in hosts if h["address"] == mac), None)
 
+    def _is_back(self, mac: str, place: tuple[int, int], frame: bytes) -> bool:
+        """Whether the switches send frames for @mac to @place again. The victim sends @frame until
+        the controller sees it: at first the switches still have rules by which it does not."""
+        if self._place(mac) != place:
+            self._send(frame, node=self._victim)
+            return False
+        return self._client.get("/v1/status")["settled"]
+
     # ---- by frames ------------------------------------------------------------------------------
 
     def _claim(self) -> tuple[bool, str]:
         own, mac = address(self._lab, self._attacker), address(self._lab, self._victim)
-        wrong = self._place(own)
-        if wrong is None or self._place(mac) is None:
+        wrong, right = self._place(own), self._place(mac)
+        if wrong is None or right is None:
             raise HikyakuError(
                 "the controller does not know both nodes yet",
                 f"hikyaku lab exec {self._victim} ping -c 1 -b 10.255.255.255   # and the other",
             )
         source = bytes.fromhex(mac.replace(":", ""))
-        self._send(b"\xff" * 6 + source + b"\x88\xb6" + bytes(46))
+        frame = b"\xff" * 6 + source + b"\x88\xb6" + bytes(46)
+        self._send(frame)
         process.wait_until("the frame to be seen", lambda: self._place(mac) == wrong, LIMIT_S)
         try:
             job = self._client.post("/v1/jobs", {"ranks": {"0": mac}, "lease": _LEASE_S})["job"]
+            self._client.delete(f"/v1/jobs/{job}")
         except Refused as refused:
             return False, f"rank 0 sends without tags: {refused}"
-        self._client.delete(f"/v1/jobs/{job}")
+        finally:
+            # Until the victim sends, untagged frames for it go to the attacker. Without a
+            # controller they would for ever, since nothing else learns where it is.
+            process.wait_until(
+                "the victim to be found", lambda: self._is_back(mac, right, frame), LIMIT_S
+            )
         return True, f"tags of rank 0 on {self._victim} go to {self._attacker}"
 
     def _refused_probes(self) -> int:
