@@ -36,10 +36,10 @@ struct solver {
 
 __attribute__((noreturn)) static void fail(const char *what)
 {
-	fprintf(stderr,
-		"cg: %s; fix: halo_cg_threads [-n N] [--matrix FILE.mtx] [--partition rows|metis] "
-		"[--solves N]\n",
-		what);
+	const char *usage = "; fix: halo_cg_threads [-n N] [--matrix FILE.mtx] [--partition "
+			    "rows|metis] [--solves N]";
+
+	fprintf(stderr, "cg: %s%s\n", what, strstr(what, "; fix: ") ? "" : usage);
 	MPI_Abort(MPI_COMM_WORLD, 2);
 	exit(2);
 }

@@ -229,8 +229,14 @@ contains
   subroutine fail(text)
     character(len=*), intent(in) :: text
 
-    write (0, '(a)') 'cg: ' // text // '; fix: halo_cg_threads_fortran [-n N] ' // &
+    character(len=*), parameter :: usage = '; fix: halo_cg_threads_fortran [-n N] ' // &
       '[--matrix FILE.mtx] [--partition rows|metis] [--solves N]'
+
+    if (index(text, '; fix: ') > 0) then
+      write (0, '(a)') 'cg: ' // text
+    else
+      write (0, '(a)') 'cg: ' // text // usage
+    end if
     call MPI_Abort(MPI_COMM_WORLD, 2, ierr)
     stop 2
   end subroutine

@@ -267,7 +267,6 @@ def test_solvers_of_a_file(get_lab, program, tmp_path):
         (["-n", "0"], "an option has a wrong number"),
         (["-n", "x"], "an option has a wrong number"),
         (["--partition", "x"], 'there is no partition "x"'),
-        (["--matrix", "/no/file"], "/no/file"),
         (["--color"], 'there is no option "--color"'),
     ],
 )
@@ -275,6 +274,20 @@ def test_a_solver_in_fortran_of_wrong_options(get_lab, program, words, said):
     result = get_lab(2, "memif", 2).mpirun(2, [program(SOLVERS[1]), *words], timeout=60)
     assert result.returncode != 0
     assert re.search(rf"cg: .*{said}.*; fix: halo_cg_threads_fortran", result.stderr), result.stderr
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_wrong_file_has_its_own_fix(get_lab, program, tmp_path, solver):
+    file = tmp_path / "bad.mtx"
+    file.write_text("%%MatrixMarket matrix\n")
+    argv = [program(solver), "--matrix", str(file)]
+    result = get_lab(2, "memif", 2).mpirun(2, argv, timeout=60)
+    assert result.returncode != 0
+    said = [line for line in result.stderr.splitlines() if "bad.mtx, line 1" in line]
+    assert said
+    assert {line.partition("; fix: ")[2] for line in said} == {
+        "give a matrix that docs/halo.md allows"
+    }
 
 
 def test_fortran(run):
