@@ -54,6 +54,22 @@ def test_the_port_that_ranks_choose(get_lab, hikyaku):
     assert "without a named port, ranks take udp:addr=ctl0" in texts
 
 
+@pytest.mark.parametrize(
+    ("wire", "ports"),
+    [
+        ("memif", "memif:dir=DIRECTORY; udp:addr=tcp0"),
+        ("veth", "af_xdp:iface=hk0; af_packet:iface=hk0; udp:addr=tcp0"),
+    ],
+)
+def test_a_node_of_a_lab_says_which_ports_it_has(get_lab, hikyaku, wire, ports):
+    lab = get_lab(2, wire, 1)
+    argv = [*hikyaku, "doctor", "--json"]
+    done = execute(lab.exec_argv("node1", argv), code=None, timeout=120)
+    texts = [f["text"] for f in json.loads(done.stdout)["findings"] if f["area"] == "interfaces"]
+    here = f"this is node1 of lab '{lab.name}', wire {wire}, without a network card"
+    assert texts[0] == f"{here}; ports: {ports}"
+
+
 def test_a_library_that_cannot_be_loaded(tmp_path, monkeypatch):
     broken = tmp_path / "libhikyaku.so"
     broken.write_text("no library")

@@ -4,14 +4,15 @@
 import ctypes
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from .. import native
 from ..called import as_root
 from ..checkout import CHECKOUT_ID, library
 from ..errors import HikyakuError
-from ..lab import KnownLab, Lab, all_names, lab_id, network, other_labs
-from ..process import run
+from ..lab import KnownLab, Lab, Node, all_names, lab_id, network, other_labs
+from ..process import net_namespace, run
 from .finding import MISSING, OK, WARN, Finding, Findings, text_of
 
 _ZERO_COPY = {"i40e", "ice", "ixgbe", "igc", "igb", "mlx5_core", "stmmac", "nfp"}
@@ -79,6 +80,31 @@ def _interface(nic: Path, has_address: bool) -> Finding:
     )
 
 
+def _lab_node() -> tuple[Lab, Node] | None:
+    """The node of a lab on which this process runs, if any."""
+    here = net_namespace()
+    for known in [*map(KnownLab, all_names()), *other_labs()]:
+        with suppress(HikyakuError):  # what is left of a lab, or one that comes up
+            lab = Lab.read(known)
+            for node in lab.topology.nodes:
+                if here is not None and network.namespace_inode(node.netns) == here:
+                    return lab, node
+    return None
+
+
+def _in_a_lab(lab: Lab, node: Node) -> Finding:
+    """The ports of a node: its links have no NIC."""
+    wires = ["memif:dir=DIRECTORY"] if lab.topology.wire == "memif" else []
+    links = [link for link, _ in lab.topology.data_links()]
+    ports = [f"{kind}:iface={link}" for link in links for kind in ("af_xdp", "af_packet")]
+    return Finding(
+        "interfaces",
+        OK,
+        f"this is {node.name} of lab '{lab.name}', wire {lab.topology.wire}, without a network "
+        f"card; ports: {'; '.join([*wires, *ports, 'udp:addr=tcp0'])}",
+    )
+
+
 def _addresses() -> list[dict]:
     """Of all interfaces; none where iproute2 is missing, which programs() reports."""
     return json.loads(run(["ip", "-json", "address", "show"]) or "[]") if shutil.which("ip") else []
@@ -99,7 +125,9 @@ def interfaces(sys: Path = Path("/sys"), addresses: list[dict] | None = None) ->
     real = [p for p in nics if (p / "device").exists()]
     for nic in real:
         yield _interface(nic, nic.name in addressed)
-    if not real:
+    if not real and (here := _lab_node()):
+        yield _in_a_lab(*here)
+    elif not real:
         yield Finding(
             "interfaces",
             WARN,

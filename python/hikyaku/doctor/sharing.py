@@ -20,6 +20,7 @@ from .finding import MISSING, OK, WARN, Finding, Findings, text_of
 # Memory of a job's hikyakud, and of each rank: memory_needed() in hostd/resources.c, with the
 # ranks' default number of buffers and the frames of a memif.
 _DAEMON_MB = 40
+_MODE_DAEMON_MB = "75 to 115"  # by the frames and rings of its port
 _RANK_MB = 105
 # Ports whose queues secondary processes can poll: port/shared.c.
 _QUEUES = "memif:dir="
@@ -82,8 +83,8 @@ def _memory_of_daemons(mount: HugeMount, sys: Path) -> Finding:
     here = free if mount.room is None else min(free, mount.room)
     text = (
         f"{mount.directory}: a hugetlbfs, {here * mount.page_kb // 1024} MB in pages of "
-        f"{mount.page_kb} kB are free; a daemon takes {_DAEMON_MB} MB, and about {_RANK_MB} MB "
-        "for each rank"
+        f"{mount.page_kb} kB are free; a daemon takes {_DAEMON_MB} MB ({_MODE_DAEMON_MB} in mode "
+        f"daemon), and about {_RANK_MB} MB for each rank"
     )
     if here >= need:
         return Finding("shared ports", OK, text)

@@ -37,6 +37,7 @@ __all__ = [
     "Job",
     "KnownLab",
     "Lab",
+    "Node",
     "RunResult",
     "all_names",
     "check_name",
