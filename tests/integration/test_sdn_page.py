@@ -101,6 +101,13 @@ def test_a_link_has_one_name(network, hikyaku):
         ("spine1", "leaf1"),
     ]
     assert [each["name"] for each in way["receivers"]] == ["node3"]
+    path = [*hikyaku, "sdn", "path", "--lab", lab.name, "node0", "node3"]
+    assert process.run(path).splitlines() == [
+        "node0 → leaf0 (node0:tcp0-leaf0)",
+        "leaf0 → spine1 (leaf0-spine1)",
+        "spine1 → leaf1 (leaf1-spine1)",
+        "leaf1 → node3 (node3:tcp0-leaf1)",
+    ]
     texts = [event["text"] for event in controller.client.get("/v1/status")["events"]]
     assert "leaf0 port 1 (leaf0-spine0) is down" in texts
     assert "spine0 port 1 (leaf0-spine0) is down" in texts

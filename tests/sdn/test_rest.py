@@ -331,7 +331,29 @@ def test_paths_that_are_not_there(rest):
     assert ask(rest, "DELETE", "/v1/jobs/9") == (404, {"error": said})
     status, answer = ask(rest, "GET", "/v1/path", source="node0")
     assert status == 400
-    assert answer["error"].startswith("source: 'node0' is not a MAC address; fix: give a host's ")
+    assert answer["error"].startswith(
+        "source: 'node0' is not a MAC address, nor a host's name; fix: "
+    )
+
+
+def test_a_path_by_the_names_of_hosts(rest):
+    """A host with several interfaces is named with one of them."""
+    a, b, c = 0x0200_0000_0001, 0x0200_0000_0002, 0x0200_0000_0003
+    rest.c.names = Names({a: ("node0", "tcp0"), b: ("node0", "hk0"), c: ("node1", "tcp0")})
+    graph = rest.c.network.graph
+    graph.add_switch(1, [1, 2, 3])
+    graph.hosts |= {a: (1, 1), b: (1, 2), c: (1, 3)}
+    asyncio.run(rest.c._update())
+    by_address = ask(rest, "GET", "/v1/path", source=MAC, destination="02:00:00:00:00:03")
+    assert by_address[0] == 200
+    assert ask(rest, "GET", "/v1/path", source="node0:tcp0", destination="node1") == by_address
+    status, answer = ask(rest, "GET", "/v1/path", source="node0", destination="node1")
+    assert status == 400
+    assert answer["error"] == (
+        "source: 'node0' has 2 addresses; fix: give one of node0:tcp0 (02:00:00:00:00:01), "
+        "node0:hk0 (02:00:00:00:00:02)"
+    )
+    assert ask(rest, "GET", "/v1/path", source="", destination="node1")[0] == 400
 
 
 def test_a_path_is_followed_once_until_the_rules_change(rest, monkeypatch):

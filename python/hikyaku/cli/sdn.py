@@ -337,9 +337,9 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
         return
     console = Console(emoji=False)
     table = Table(title=f"switches ({client.address})")
-    kinds = ("rules", "exact", "masked", "groups", "refused")
+    kinds = ("rules", "exact", "by_port", "masked", "groups", "refused")
     for column in ("switch", "ports", *kinds):
-        table.add_column(column, justify="right")
+        table.add_column(column.replace("_", " "), justify="right")
     for each in topology["switches"]:
         own = status["switches"].get(str(each["switch"]), {})
         counts = [str(own.get(kind, 0)) for kind in kinds]
@@ -382,6 +382,46 @@ def _show_nodes(console: Console, hosts: list[dict]) -> None:
         link = escape(host["link"] or f"switch {host['switch']} port {host['port']}")
         table.add_row(name, interface, host["address"], link + ("" if host["up"] else " [red]cut"))
     console.print(table)
+
+
+@sdn.command("path")
+@click.argument("source", metavar="FROM")
+@click.argument("destination", metavar="TO")
+@json_flag
+@state_option
+@lab_option
+def sdn_path(
+    source: str, destination: str, as_json: bool, state: Path | None, lab_name: str | None
+) -> None:
+    """Show the way of a frame without a tag from host FROM to host TO.
+
+    Each is a host's name, a name with an interface, or a MAC address, as 'hikyaku sdn status' shows
+    them. The controller follows its own rules; it sends no frame.
+
+    \b
+    Examples:
+      hikyaku sdn path node0 node5
+      hikyaku sdn path node0:tcp0 02:00:00:00:00:07
+    """
+    from urllib.parse import urlencode
+
+    query = urlencode({"source": source, "destination": destination})
+    way = client_of(state, lab_name).get(f"/v1/path?{query}")
+    if as_json:
+        click.echo(json.dumps(way, indent=1))
+        return
+
+    def hop(a: str, b: str, link: str | None) -> None:
+        click.echo(f"{a} → {b}" + (f" ({link})" if link else ""))
+
+    start = way["source"]
+    hop(start["name"] or start["address"], start["switch_name"], start["link"])
+    for link in way["links"]:
+        hop(link["a"]["switch_name"], link["b"]["switch_name"], link["name"])
+    for host in way["receivers"]:
+        hop(host["switch_name"], host["name"] or host["address"], host["link"])
+    if not way["receivers"]:
+        click.echo("the switches drop it")
 
 
 @sdn.command("forget")

@@ -51,6 +51,14 @@ class Names:
     def interface(self, mac: int) -> str | None:
         return self._of(mac)[1] or None
 
+    def full(self, mac: int) -> str:
+        """The host's name with its interface, such as node0:hk0."""
+        return ":".join(filter(None, self._of(mac)))
+
+    def matches(self, mac: int, text: str) -> bool:
+        """Whether @text is the name of the host with address @mac, alone or with its interface."""
+        return text != "" and text in (self.name(mac), self.full(mac))
+
     def link(self, port: Port) -> str | None:
         """The name of the link at @port, also after it went down."""
         return self._links.get(port) or self._ports.get(port)

@@ -43,15 +43,6 @@ def refusal(controller: Controller, job: Job, refused: dict[int, dict[Key, str]]
     )
 
 
-def _address(request: web.Request, what: str) -> int:
-    """The host's address that the query of @request gives as @what."""
-    try:
-        return from_mac(request.query.get(what, ""))
-    except NoTag as bad:
-        fix = "give a host's address, of those in /v1/topology"
-        raise Refused(400, f"{what}: {bad}; fix: {fix}") from None
-
-
 class Views:
     def __init__(self, controller: Controller):
         self.c = controller
@@ -214,10 +205,27 @@ class Views:
     async def untagged_path(self, request: web.Request) -> web.Response:
         """The links that a frame from one host to another takes, if it has no tag."""
         hosts = self.c.network.graph.hosts
-        source, destination = (_address(request, end) for end in ("source", "destination"))
+        source, destination = (self._address(request, end) for end in ("source", "destination"))
         if source not in hosts:
             raise Refused(404, f"the host with address {to_mac(source)} is unknown")
         return web.json_response(self._way(hosts[source], Frame(source, destination)))
+
+    def _address(self, request: web.Request, what: str) -> int:
+        """The host's address that the query of @request gives as @what: itself, or by a name."""
+        text = request.query.get(what, "")
+        try:
+            return from_mac(text)
+        except NoTag as bad:
+            names = self.c.names
+            named = [mac for mac in self.c.network.graph.hosts if names.matches(mac, text)]
+            if len(named) == 1:
+                return named[0]
+            if named:
+                one = ", ".join(f"{names.full(mac)} ({to_mac(mac)})" for mac in sorted(named))
+                said = f"'{text}' has {len(named)} addresses; fix: give one of {one}"
+            else:
+                said = f"{bad}, nor a host's name; fix: give a name or address of /v1/topology"
+            raise Refused(400, f"{what}: {said}") from None
 
     def _way(self, at: Port, frame: Frame) -> dict:
         """The way of @frame, which a host at @at sends. Its links are in the order in which the
