@@ -5,6 +5,7 @@
  * EAL gives poor reasons when it finds no huge pages, so these functions check them before its
  * start.
  */
+#include "base/huge.h"
 #include "port/internal.h"
 
 #include <dirent.h>
@@ -17,19 +18,6 @@
 #include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-#define POOLS "/sys/kernel/mm/hugepages"
-
-static long read_number(const char *path)
-{
-	FILE *f = fopen(path, "re");
-	long n = -1;
-	if (f && fscanf(f, "%ld", &n) != 1)
-		n = -1;
-	if (f)
-		fclose(f);
-	return n;
-}
 
 /* Checks that @dir is in a hugetlbfs where we may create files. Returns 0 or an errno. */
 static int check_huge_dir(const char *dir, unsigned long *page)
@@ -121,39 +109,13 @@ static int check_mount_limit(const char *dir, unsigned long kb, unsigned long ne
 		(all + need - nfree) * kb / 1024, dir);
 }
 
-/* The huge pages of one size. */
-struct pool {
-	char path[128]; /* of the file that sets their number */
-	long all, nfree;
-};
-
-/* Reads one number of the pool @kb. Returns -1 if this kernel does not have it. */
-static long pool_number(unsigned long kb, const char *what)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), POOLS "/hugepages-%lukB/%s_hugepages", kb, what);
-	return read_number(path);
-}
-
-/* Reads the pool of pages of @kb. Returns whether this kernel has it. */
-static bool pool_read(unsigned long kb, struct pool *p)
-{
-	long nfree = pool_number(kb, "free"), reserved = pool_number(kb, "resv");
-
-	snprintf(p->path, sizeof(p->path), POOLS "/hugepages-%lukB/nr_hugepages", kb);
-	p->all = read_number(p->path);
-	p->nfree = HK_MAX(0, nfree - reserved);
-	return nfree >= 0 && reserved >= 0 && p->all >= 0;
-}
-
 int hk_eal_check_free_pages(const char *dir, unsigned long page, unsigned memory_mb,
 			    struct hk_error *err)
 {
 	unsigned long kb = page / 1024, need = (memory_mb * 1024ul + kb - 1) / kb;
-	struct pool p = {0};
+	struct hk_huge_pool p = {0};
 
-	if (!pool_read(kb, &p))
+	if (!hk_huge_read(kb, &p))
 		return hk_error_set(err, -ENOSYS,
 				    "this kernel does not support huge pages of %lu kB (%s); fix: "
 				    "mount a hugetlbfs with another pagesize",
@@ -173,14 +135,14 @@ int hk_eal_check_any_pages(unsigned memory_mb, bool pci, struct hk_error *err)
 	const char *other = pci ? "use another kind of port than pci:" : "run without huge pages";
 	const char *user = pci ? "a pci: port needs" : "this process wants";
 	unsigned long free_kb = 0, least = 0, kb, need_kb = memory_mb * 1024ul;
-	struct pool p = {0};
-	DIR *d = opendir(POOLS);
+	struct hk_huge_pool p = {0};
+	DIR *d = opendir(HK_HUGE_POOLS);
 
 	for (struct dirent *e; d && (e = readdir(d));) {
-		if (sscanf(e->d_name, "hugepages-%lukB", &kb) != 1 || !pool_read(kb, &p))
+		if (sscanf(e->d_name, "hugepages-%lukB", &kb) != 1 || !hk_huge_read(kb, &p))
 			continue;
 		/* the kernel adds pages on demand up to its limit; DPDK counts on them, too */
-		long more = pool_number(kb, "nr_overcommit") - pool_number(kb, "surplus");
+		long more = hk_huge_number(kb, "nr_overcommit") - hk_huge_number(kb, "surplus");
 
 		free_kb += kb * (unsigned long)(p.nfree + HK_MAX(0, more));
 		if (!least || kb < least)
@@ -190,15 +152,15 @@ int hk_eal_check_any_pages(unsigned memory_mb, bool pci, struct hk_error *err)
 		closedir(d);
 	if (free_kb >= need_kb)
 		return 0;
-	if (!least || !pool_read(least, &p))
+	if (!least || !hk_huge_read(least, &p))
 		return hk_error_set(err, -ENOSYS,
 				    "%s huge pages, which this kernel does not have; fix: %s, or "
 				    "use a kernel with CONFIG_HUGETLBFS",
 				    user, other);
+	char fix[256];
+	unsigned long pages = (unsigned long)p.all + (need_kb - free_kb + least - 1) / least;
 	return hk_error_set(err, -ENOMEM,
-			    "%s %u MB of huge pages, and %lu MB are free; fix: as root: "
-			    "echo %lu > %s; in a lab: hikyaku lab up --huge %u; or %s",
-			    user, memory_mb, free_kb / 1024,
-			    (unsigned long)p.all + (need_kb - free_kb + least - 1) / least, p.path,
-			    memory_mb, other);
+			    "%s %u MB of huge pages, and %lu MB are free; fix: %s; or %s", user,
+			    memory_mb, free_kb / 1024,
+			    hk_huge_fix(&p, pages, memory_mb, fix, sizeof(fix)), other);
 }

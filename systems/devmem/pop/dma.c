@@ -245,7 +245,7 @@ int hk_pop_mempool(struct hk_pop *pop, const char *name, unsigned count, unsigne
 		hk_pop_usage(pop, &u);
 		return hk_error_set(err, -ENOMEM,
 				    "%s has no space for %u buffers of %u bytes (%" PRIu64
-				    "in all; the largest free piece has %" PRIu64
+				    " in all; the largest free piece has %" PRIu64
 				    "); fix: use fewer or smaller buffers",
 				    i->spec, count, buffer_size, bytes, u.largest_free);
 	}

@@ -2,6 +2,8 @@
 /*
  * devmem/pop/memory.c: the providers that need only libc.
  */
+#include "base/common.h"
+#include "base/huge.h"
 #include "devmem/pop/internal.h"
 
 #include <errno.h>
@@ -55,13 +57,29 @@ static int find_pages(struct hk_pop_memory *m, struct hk_error *err)
 	return 0;
 }
 
+static int no_pages(uint64_t size, const char *why, struct hk_error *err)
+{
+	struct hk_huge_pool p = {0};
+	uint64_t need = size / HUGE_PAGE;
+	char fix[256];
+
+	if (!hk_huge_read(HUGE_PAGE >> 10, &p))
+		return hk_error_set(err, -ENOSYS,
+				    "pop:huge: this kernel has no huge pages of 2 MB; fix: use "
+				    "another kind of pop");
+	uint64_t pages = (uint64_t)p.all + need - HK_MIN((uint64_t)p.nfree, need);
+	return hk_error_set(err, -ENOMEM,
+			    "pop:huge: no %" PRIu64 " free huge pages of 2 MB: %s; fix: %s", need,
+			    why, hk_huge_fix(&p, pages, (unsigned)(size >> 20), fix, sizeof(fix)));
+}
+
 static int open_huge(const struct hk_pop_spec *spec, bool virtual_iova, struct hk_pop_memory *m,
 		     struct hk_error *err)
 {
 	if (spec->size > UINT64_C(1) << 40)
 		return hk_error_set(err, -ERANGE,
 				    "pop:huge: more than 1024G (%" PRIu64
-				    "bytes); fix: give a smaller size=",
+				    " bytes); fix: give a smaller size=",
 				    spec->size);
 	uint64_t size = (spec->size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 	void *va = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -69,11 +87,7 @@ static int open_huge(const struct hk_pop_spec *spec, bool virtual_iova, struct h
 				21 << MAP_HUGE_SHIFT,
 			-1, 0);
 	if (va == MAP_FAILED)
-		return hk_error_set(err, -ENOMEM,
-				    "pop:huge: no %" PRIu64
-				    " free huge pages of 2 MB: %s; fix: echo N > "
-				    "/proc/sys/vm/nr_hugepages",
-				    size / HUGE_PAGE, strerror(errno));
+		return no_pages(size, strerror(errno), err);
 	m->va = va;
 	m->close = close_plain;
 	m->info.size = size;
@@ -94,7 +108,7 @@ static int open_physical(const struct hk_pop_spec *spec, struct hk_pop_memory *m
 	if (spec->size % page || spec->physical > INT64_MAX - spec->size)
 		return hk_error_set(err, -ERANGE,
 				    "pop:physical: %" PRIu64
-				    "bytes are not whole pages; fix: give a multiple of %" PRIu64,
+				    " bytes are not whole pages; fix: give a multiple of %" PRIu64,
 				    spec->size, page);
 	int fd = open("/dev/mem", O_RDWR | O_SYNC | O_CLOEXEC);
 	if (fd < 0)
