@@ -7,6 +7,7 @@ Every byte of every packet that it sends is compared with the output of a router
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -225,6 +226,34 @@ def test_updates_and_reload_while_packets_flow(tmp_path: Path, program, hikyaku)
     assert not control.exists()
 
 
+def test_the_fix_for_small_buffers_names_the_frames_that_fit(tmp_path, hikyaku, get_lab) -> None:
+    """A veth's frames are longer than the buffers that a pool has by default."""
+    lab = get_lab(2, "veth", 1, huge_mb=64)
+    routes = tmp_path / "routes"
+    routes.write_text("")
+    command = [*hikyaku, "devmem", "route", "--mode", "p2p", "--pool", "pop:huge:size=64M"]
+    command += ["--routes", str(routes), "--buffers", "4096", "--port"]
+    argv = lab.exec_argv("node0", [*command, "af_xdp:iface=hk0,take=all"])
+    done = execute(argv, code=None, timeout=60)
+    assert done.returncode == 1
+    said = "needs buffers of 3520 bytes, and those of the pool hold 2048; fix: --frame 3520"
+    assert said in done.stderr
+
+
+def test_huge_pages_that_are_not_free(tmp_path, hikyaku) -> None:
+    """The fix names the number of pages, and the command for a lab."""
+    routes = tmp_path / "routes"
+    routes.write_text("")
+    command = [*hikyaku, "devmem", "route", "--mode", "p2p", "--pool", "pop:huge:size=900G"]
+    done = execute([*command, "--routes", str(routes), "--port", "vdev:net_null0"], code=None)
+    assert done.returncode == 1
+    assert re.search(
+        r"no 460800 free huge pages of 2 MB: .*; fix: as root: echo \d+ > /sys/kernel/mm/hugepages/"
+        r"hugepages-2048kB/nr_hugepages; in a lab: hikyaku lab up --huge 921600",
+        done.stderr,
+    ), done.stderr
+
+
 def test_wrong_options_and_missing_files(tmp_path: Path, hikyaku) -> None:
     routes = tmp_path / "routes"
     routes.write_text("route 10.0.0.0/8 via 10.0.0.1 port 5\n")
@@ -240,6 +269,17 @@ def test_wrong_options_and_missing_files(tmp_path: Path, hikyaku) -> None:
         ],
         "no router answers": ["devmem", "ask", "--control", str(tmp_path / "none"), "stats"],
         "apt-get install dpdk-doc": ["bench", "router", "--l3fwd", str(tmp_path / "none")],
+    }
+    ports = ["--port", "af_xdp:iface=lo", "--port", "udp:addr=lo"]
+    taken = [*ports[:1], f"{ports[1]},take=all"]
+    pool = ["--mode", "pktpit", "--pool", "pop:huge:size=2M"]
+    routes = tmp_path / "empty"
+    routes.write_text("")
+    run = ["devmem", "route", "--routes", str(routes)]
+    wrong |= {
+        "a router needs all; fix: --port 'af_xdp:iface=lo,take=all'": [*run, *ports],
+        "a UDP socket carries no frames of other stations; fix: ": [*run, *ports[2:]],
+        "mode pktpit takes ports of kinds pci:, memif:, ": [*run, *pool, *taken],
     }
     for error, command in wrong.items():
         done = execute([*hikyaku, *command], code=None, timeout=30)

@@ -4,6 +4,7 @@
  */
 #include "devmem/router/fragment.h"
 #include "devmem/router/router.h"
+#include "port/spec.h"
 #include "port/split.h"
 
 #include <errno.h>
@@ -42,16 +43,70 @@ static int set_mac(struct hk_router *r, unsigned i, const struct hk_routes *rout
 			    r->o.routes, i, r->o.port[i]);
 }
 
+/* Refuses a port that opens and then does not get the frames of other stations. */
+static int check_port(const struct hk_router_options *o, unsigned i, struct hk_error *err)
+{
+	struct hk_spec s;
+	int rc = hk_spec_parse(o->port[i], &s, err);
+
+	if (rc)
+		return rc;
+	if (s.kind == HK_SPEC_UDP)
+		return hk_error_set(
+			err, -ENOTSUP,
+			"port %u (%s): a UDP socket carries no frames of other stations; "
+			"fix: use --port af_xdp:iface=IF,take=all",
+			i, o->port[i]);
+	if (s.kind != HK_SPEC_AF_XDP)
+		return 0;
+	if (o->mode == HK_ROUTER_PKTPIT)
+		return hk_error_set(err, -ENOTSUP,
+				    "port %u (%s): mode pktpit takes ports of kinds pci:, memif:, "
+				    "af_packet: and vdev:; fix: use --mode p2p",
+				    i, o->port[i]);
+	int keys = (int)strcspn(o->port[i], ";"); /* fault injection follows */
+
+	return s.take_all ? 0
+			  : hk_error_set(err, -EINVAL,
+					 "port %u (%s) takes only Hikyaku's frames from the "
+					 "kernel, and a router needs all; fix: --port '%.*s,"
+					 "take=all%s'",
+					 i, o->port[i], keys, o->port[i], o->port[i] + keys);
+}
+
+/* The error for a port whose frames are longer than buffers of the pool. Opens it with a pool of
+ * its own, which shows what it needs. */
+static int too_long(struct hk_router *r, unsigned i, struct hk_error *err)
+{
+	int rc = hk_port_open(r->o.port[i], 1024, NULL, (int)r->o.wait_ms, &r->port[i], err);
+
+	if (rc)
+		return rc;
+	unsigned need = rte_pktmbuf_data_room_size(r->port[i]->pool) - RTE_PKTMBUF_HEADROOM;
+	return hk_error_set(
+		err, -EMSGSIZE,
+		"port %u (%s) needs buffers of %u bytes, and those of the pool hold %u; "
+		"fix: --frame %u",
+		i, r->o.port[i], need, r->o.frame_max, need);
+}
+
+static int open_port(struct hk_router *r, unsigned i, struct hk_error *err)
+{
+	int wait = (int)r->o.wait_ms;
+	int rc = r->headers ? hk_port_open_split(r->o.port[i], r->headers, HK_HEADER_MAX,
+						 r->pool[i], wait, &r->port[i], err)
+			    : hk_port_open(r->o.port[i], r->o.buffers, r->pool[i], wait,
+					   &r->port[i], err);
+
+	return rc == -EMSGSIZE && r->pool[i] ? too_long(r, i, err) : rc;
+}
+
 static int open_ports(struct hk_router *r, const struct hk_routes *routes, struct hk_error *err)
 {
 	int rc = 0;
 
 	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++)
-		rc = r->headers
-			     ? hk_port_open_split(r->o.port[i], r->headers, HK_HEADER_MAX,
-						  r->pool[i], (int)r->o.wait_ms, &r->port[i], err)
-			     : hk_port_open(r->o.port[i], r->o.buffers, r->pool[i],
-					    (int)r->o.wait_ms, &r->port[i], err);
+		rc = open_port(r, i, err);
 	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++)
 		for (unsigned out = 0; rc == 0 && out < r->o.ports; out++)
 			if (r->port[i]->info.split && !r->port[out]->info.tx_multi_seg)
@@ -98,6 +153,8 @@ int hk_router_open(const struct hk_router_options *o, struct hk_router **out, st
 	*out = NULL;
 	/* report mistakes in the file before touching a port */
 	int rc = hk_routes_load(o->routes, o->ports, &routes, err);
+	for (unsigned i = 0; rc == 0 && i < o->ports; i++)
+		rc = check_port(o, i, err);
 	for (unsigned i = 0; rc == 0 && i < o->ports; i++)
 		rc = hk_port_spec_eal(o->port[i], &eal, err);
 	struct hk_router *r = rc ? NULL : aligned_alloc(64, (sizeof(*r) + 63) / 64 * 64);
