@@ -101,7 +101,7 @@ def test_a_link_has_one_name(network, hikyaku):
         ("spine1", "leaf1"),
     ]
     assert [each["name"] for each in way["receivers"]] == ["node3"]
-    path = [*hikyaku, "sdn", "path", "--lab", lab.name, "node0", "node3"]
+    path = [*hikyaku, "sdn", "path", "--lab", lab.name, "node0:tcp0", "node3"]
     assert process.run(path).splitlines() == [
         "node0 → leaf0 (node0:tcp0-leaf0)",
         "leaf0 → spine1 (leaf0-spine1)",

@@ -395,12 +395,13 @@ def sdn_path(
 ) -> None:
     """Show the way of a frame without a tag from host FROM to host TO.
 
-    Each is a host's name, a name with an interface, or a MAC address, as 'hikyaku sdn status' shows
-    them. The controller follows its own rules; it sends no frame.
+    Each is a MAC address or a name, as 'hikyaku sdn status' shows them. The name of a host with
+    several interfaces needs one of them: node0:tcp0. The controller follows its own rules; it
+    sends no frame.
 
     \b
     Examples:
-      hikyaku sdn path node0 node5
+      hikyaku sdn path node0:tcp0 node5:tcp0
       hikyaku sdn path node0:tcp0 02:00:00:00:00:07
     """
     from urllib.parse import urlencode

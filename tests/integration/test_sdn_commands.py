@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The first commands of docs/sdn.md work as they are printed."""
+
+import os
+import re
+
+from execute import execute
+from hikyaku.checkout import ROOT
+
+PAGE = (ROOT / "docs/sdn.md").read_text()
+
+
+def test_the_first_commands(outputs, lab_name):
+    (lines, *_) = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    name = lab_name("sdn-commands")
+    env = {**os.environ, "HIKYAKU_LAB": name}
+    end = f"./hikyaku sdn stop --lab {name}\n./hikyaku lab down\n"
+    script = lines.replace("--lab default", f"--lab {name}") + end
+    done = execute(["sh", "-euc", script], timeout=300, cwd=outputs, env=env)
+    assert done.stdout.count('"metric":"bcast_ms"') == 3, "the program of each lab mpirun"
