@@ -41,12 +41,13 @@
  * idle while all its turns are with busy senders. A packet that waits in the queue in front of our
  * own link looks the same. So the engine does this only while that link idles.
  *
- * A sender may use up its grant while nobody waits. Then it gets another one without asking, as
- * long as what it sent since the last such grant, and at most a quantum. Its next message is often
- * as long. So in an exchange between neighbours all have grants, and nobody waits a round trip for
- * one. A sender may not use such a grant. So these leave a quantum of the budget free. Otherwise
- * senders with a single message would together keep all others waiting until they end. The sender
- * hears of the grant with the next acknowledgement, or at once if it asks before that.
+ * A sender that nobody else waits for gets its next grant without asking, while it uses the last
+ * one. It is half of the budget that is free, at most a quantum, and at least as much as it asked
+ * for last. So a lone sender seldom asks. In an exchange between neighbours each has a grant for
+ * its next message, and none has so much that others wait. A sender may not use such a grant. So
+ * these leave a quantum of the budget free. Otherwise senders with a single message would together
+ * keep all others waiting until they end. The sender hears of the grant with the next
+ * acknowledgement, or at once if it asks before that.
  *
  * Round trip. The budget follows the least one that bulk had lately, from a frame of ours to the
  * packet that echoes its timestamp. The echo leaves out the time that the sender waited. Bytes that
@@ -78,6 +79,8 @@
 #define EAGER_BYTES (20u << 10)
 /* Bytes after which it is the turn of another sender, if one waits. */
 #define TURN_BYTES (64u << 10)
+/* A grant that nobody asked for is at most so much of the budget that is free. */
+#define UNASKED_PART 2
 /* Until a round trip has been measured. */
 #define ROUND_TRIP_START (4 * HK_USEC)
 /* The queue at the receiver's switch port: so long, and at most so many bytes. */
@@ -475,17 +478,16 @@ static void round_trip(struct hk_engine *e, uint64_t rtt, uint64_t now)
 	}
 }
 
-/* Nobody waits, and @r has used up its grant. It gets as much as it sent since this happened last,
- * since its next message often is as long. The grant rides on the next acknowledgement. */
+/* Nobody waits. @r gets a part of the budget that is free, and at least as much as it asked for
+ * last, unless it still has that. The grant rides on the next acknowledgement. */
 static void grant_unasked(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
 	struct hk_grants *g = &e->grant;
-	uint32_t bytes = HK_MIN(r->rx_bulk - r->rx_topped, g->quantum);
+	uint32_t kept = g->out + g->quantum, free = g->budget - HK_MIN(g->budget, kept);
+	uint32_t bytes = HK_MIN(HK_MAX(free / UNASKED_PART, r->rx_asked), g->quantum);
 
-	if (open_bytes(r) || g->out + bytes + g->quantum > g->budget)
-		return;
-	r->rx_topped = r->rx_bulk;
-	grant(e, r, bytes, now);
+	if (bytes && bytes <= free && open_bytes(r) < bytes)
+		grant(e, r, bytes, now);
 }
 
 void hk_grant_arrived(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, uint64_t rtt,
@@ -543,6 +545,8 @@ void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_
 	if (hk_psn_before(r->rx_wanted, g->wanted))
 		r->rx_wanted = g->wanted;
 	r->asked = 1;
+	if (wants(r))
+		r->rx_asked = r->rx_wanted - r->rx_bulk;
 	if (wants(r) && r->grant_list != HK_GRANT_STALLED) {
 		enlist(e, r);
 		run(e, now);

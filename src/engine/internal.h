@@ -164,7 +164,7 @@ struct hk_peer_rec {
 		uint32_t turn_left; /* in_turn: bytes that its turn lasts */
 		uint32_t grant_at;  /* in_grant_list: place among the peers that wait for one */
 	};
-	uint32_t rx_topped; /* rx_bulk at its last grant without a request */
+	uint32_t rx_asked; /* bytes of its last request */
 };
 _Static_assert(sizeof(struct hk_peer_rec) <= HK_ENGINE_PEER_BYTES - 16,
 	       "an idle peer fits its budget, hash slots included");

@@ -64,21 +64,18 @@ static inline void crowd(struct rig *g, unsigned peers, uint32_t bytes)
 	rig_poll(g);
 }
 
-/* Bytes that peer 2 has open after one_has_all(). */
-#define ALL (4 * QUANTUM - 1250)
-
-/* Peer 2 has all whole quanta of the budget since the returned time, and peer 3 waits for 3000
- * bytes. The longest packet of bulk has 1250 bytes, which the link carries in 1000 ns. */
+/* Peer 2 has the whole budget since the returned time, and peer 3 waits for 3000 bytes. The longest
+ * packet of bulk has 1250 bytes, which the link carries in 1000 ns. */
 static inline uint64_t one_has_all(struct rig *g)
 {
 	switched(g);
-	rig_grant(g, 2, 0, 1 << 20);
 	rig_bulk(g, 2, 0, 1250);
+	rig_grant(g, 2, 0, 1 << 20);
 	rig_add(g, 3);
 	rig_grant(g, 3, 0, 3000);
 	rig_add(g, 4);
 	rig_poll(g);
-	CHECK_EQ(granted_to(g, 2), 4 * QUANTUM);
+	CHECK_EQ(granted_to(g, 2), 1250 + BUDGET);
 	CHECK_EQ(granted_to(g, 3), 0);
 	return g->now;
 }

@@ -143,9 +143,9 @@ TEST(the_queue_at_the_switch_does_not_count)
 
 	h.now = start + 12000;
 	rig_poll(&h);
-	CHECK(h.e->grant.stalled == ALL && h.e->grant.out == 3000);
+	CHECK(h.e->grant.stalled == BUDGET && h.e->grant.out == 3000);
 	bulk_from(&h, 4, 0, 40000);
-	CHECK_EQ(h.e->grant.rtt, 40000 - ((ALL + 3000) * 4 / 5 - 4000));
+	CHECK_EQ(h.e->grant.rtt, 40000 - ((BUDGET + 3000) * 4 / 5 - 4000));
 }
 
 /* The echo leaves out how long the peer waited, so a busy peer does not make the budget larger. */

@@ -107,7 +107,7 @@ TEST(a_stalled_grant_ends)
 	g.now = start + 12000;
 	rig_poll(&g);
 	CHECK_EQ(granted_to(&g, 3), 3000);
-	CHECK_EQ(g.e->grant.stalled, ALL);
+	CHECK_EQ(g.e->grant.stalled, BUDGET);
 	CHECK_EQ(g.e->grant.out, 3000);
 	CHECK_EQ(g.e->grant.turns, 0);
 	g.now += HK_USEC * 100;
@@ -116,7 +116,7 @@ TEST(a_stalled_grant_ends)
 	CHECK_EQ(hk_engine_deadline(g.e), UINT64_MAX); /* nobody waits for what is open */
 	g.now = start + HK_MSEC - 1;
 	rig_grant(&g, 4, 0, 0);
-	CHECK_EQ(g.e->grant.stalled, ALL);
+	CHECK_EQ(g.e->grant.stalled, BUDGET);
 	g.now++;
 	rig_grant(&g, 4, 0, 0);
 	CHECK_EQ(g.e->grant.stalled, 0);
@@ -137,7 +137,7 @@ TEST(a_stalled_grant_ends_in_time)
 	rig_grant(&g, 3, 0, 1 << 20);
 	g.now = start + 12000;
 	rig_poll(&g);
-	CHECK_EQ(g.e->grant.stalled, ALL);
+	CHECK_EQ(g.e->grant.stalled, BUDGET);
 	CHECK_EQ(g.e->grant.turns, 1);
 	g.now += 100 * HK_USEC;
 	while (rig_poll(&g) > 0)
