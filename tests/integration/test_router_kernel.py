@@ -41,7 +41,7 @@ while True:
         s.sendto(*s.recvfrom(2000))
 """
 
-ASK = """
+ASK = '''
 import errno, socket, sys
 IP_MTU_DISCOVER, IP_RECVERR, IPV6_MTU_DISCOVER, IPV6_RECVERR, DO = 10, 11, 23, 25, 2
 def connect(to):
@@ -56,7 +56,8 @@ def connect(to):
     s.settimeout(0.1)
     return s
 def ask(s, data):
-    "The answer, or the error. Sends again, as the first packets may be lost before ARP is done."
+    """The answer, or the error. Sends again, as the first packets may be lost before ARP is done.
+    So an answer may come twice: each question has a socket of its own."""
     for _ in range(100):
         try:
             s.send(data)
@@ -67,16 +68,15 @@ def ask(s, data):
             return errno.errorcode[error.errno]
     return "nothing"
 for to in sys.argv[1:]:
-    s = connect(to)
-    print(to, ask(s, b"x" * 700))
-    print(to, "large", ask(s, b"y" * 1290))
+    print(to, ask(connect(to), b"x" * 700))
+    print(to, "large", ask(connect(to), b"y" * 1290))
     s = connect(to)
     if ":" in to:
         s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 1)
     else:
         s.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
     print(to, "ttl", ask(s, b"z"))
-"""
+'''
 
 
 @pytest.fixture
