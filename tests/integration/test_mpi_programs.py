@@ -174,7 +174,7 @@ def test_programs_find_corruption_if_checksums_are_off(run):
     outputs = []
     for seed in range(1000, 1150, 10):
         errors = {"faults": "corrupt=0.2", "seed": seed}
-        result = run(LABS[0], "digest --rounds 20", **errors, limit=30, watchdog=5)
+        result = run(LABS[0], "digest --rounds 20", **errors, limit=30, watchdog=2)
         assert result.returncode != 0
         outputs.append(result.stderr)
         if re.search(
