@@ -3,6 +3,8 @@
 #include "tests/support/child.h"
 #include "tests/support/shared.h"
 
+#include "base/huge.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,17 +22,6 @@ char rig_dir[TMP_PATH], rig_huge[80], rig_run[80];
 static unsigned reserved;
 
 /* ---- huge pages and directories -------------------------------------------------------------- */
-
-static long read_pages(void)
-{
-	FILE *f = fopen(PAGES_FILE, "re");
-	long n = -1;
-	if (f && fscanf(f, "%ld", &n) != 1)
-		n = -1;
-	if (f)
-		fclose(f);
-	return n;
-}
 
 int rig_pool_lock(int wait_ms)
 {
@@ -50,11 +41,11 @@ int rig_pool_lock(int wait_ms)
 static bool add_pages(long more)
 {
 	int lock = rig_pool_lock(3 * RIG_WAIT_MS);
-	long before = lock < 0 ? -1 : read_pages();
+	long before = lock < 0 ? -1 : hk_huge_number(2048, "nr");
 	FILE *f = before < 0 ? NULL : fopen(PAGES_FILE, "we");
 	if (f)
 		fprintf(f, "%ld", HK_MAX(0, before + more));
-	bool ok = f && fclose(f) == 0 && read_pages() == before + more;
+	bool ok = f && fclose(f) == 0 && hk_huge_number(2048, "nr") == before + more;
 	close(lock);
 	return ok;
 }
