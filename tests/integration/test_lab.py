@@ -549,6 +549,19 @@ def test_job_of_a_killed_tool_ends(get_lab, hikyaku):
     assert list((lab.directory / "runs").iterdir()) == []
 
 
+def test_interrupted_before_mpirun_starts_leaves_no_wires(get_lab, monkeypatch):
+    """The run has its directories already. Other runs of the lab would find those of its wires."""
+    lab = get_lab(2, "memif", 1)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hikyaku.lab.run.enter", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        lab.mpirun(2, ["true"], timeout=60)
+    assert list((lab.node_directory("node0") / "wires").iterdir()) == []
+
+
 def test_xdp_program_of_killed_ranks_is_removed(get_lab, hikyaku, program):
     """All processes are killed at once, so no process detaches the XDP programs of the ports. If
     they stayed, they would slow the kernel's traffic on these links."""

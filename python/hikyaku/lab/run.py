@@ -24,7 +24,7 @@ from . import hydra, ofi, openmpi, ranks, severed
 from .job import Job, RunResult, check, check_backend, check_wires
 from .ready import start_command
 from .runs import run_directory
-from .settings import TAG, port_spec, remove_wires, settings, tagged
+from .settings import TAG, own_wires, port_spec, settings, tagged
 from .topology import Topology, node_directory
 
 
@@ -244,7 +244,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     options, program = _parts(job)
     count = _launcher(job).rank_count(options)
     first = topology.nodes[0].name
-    with run_directory(runs) as run_dir:
+    with run_directory(runs) as run_dir, own_wires(topology, run_dir):
         ours = settings(
             topology,
             run_dir,
@@ -295,7 +295,6 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
                 process.end_all(lambda: run_processes(ours[TAG]))
                 if mpirun:
                     mpirun.wait(timeout=10)
-                remove_wires(topology, run_dir)
             if late or hung or mpirun.returncode:
                 watch.look()
             if hung:

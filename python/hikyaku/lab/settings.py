@@ -2,8 +2,8 @@
 """The environment of a run in a lab: Open MPI's settings, ports, wires and cores."""
 
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..errors import HikyakuError
@@ -35,6 +35,15 @@ def wires(topology: Topology, run_dir: Path) -> Path:
 def remove_wires(topology: Topology, run_dir: Path) -> None:
     with suppress(FileNotFoundError):
         shutil.rmtree(wires(topology, run_dir))
+
+
+@contextmanager
+def own_wires(topology: Topology, run_dir: Path) -> Iterator[None]:
+    """The wires of a run end with it, on each way out."""
+    try:
+        yield
+    finally:
+        remove_wires(topology, run_dir)
 
 
 def memif_spec(topology: Topology, run_dir: Path) -> str:
