@@ -280,8 +280,15 @@ static void signal_on(void)
 /* A queue that the wire does not have. Its number may come from a peer. */
 static void take_others(void)
 {
+	const struct hk_port_impl *p = (const struct hk_port_impl *)port;
+	struct hk_memif_rings rings;
+
+	CHECK_EQ(hk_port_take_queue(port, QUEUES, ERR), -EPROTO);
+	CHECK_EQ(hk_port_take_queue(port, UINT16_MAX, ERR), -EPROTO);
+	CHECK_EQ(hk_memif_shared_rings(&p->memory, port->info.queues, &rings), 0);
 	for (unsigned q = QUEUES; q <= UINT16_MAX; q++)
-		CHECK_EQ(hk_port_take_queue(port, (uint16_t)q, ERR), -EPROTO);
+		CHECK_EQ(hk_memif_rings_take(&rings, port->id, (uint16_t)q, port->info.frame_max),
+			 -EPROTO);
 	role_reply("refused");
 }
 
