@@ -72,6 +72,7 @@ LINE = "--wire ovs --topology leaf-spine:1x2x1"
 LINKS = "./hikyaku lab links --lab {lab}"
 STATUS = "./hikyaku lab status --lab {lab}"
 RUN = "./hikyaku lab mpirun --lab {lab}"
+ATTACK = "./hikyaku lab attack --lab {lab} node1 --kind"
 SDN = "./hikyaku sdn run --background"
 DAEMON = "hikyaku daemon start --slots 1 --port af_packet:iface=hk0"
 MADE = [
@@ -84,6 +85,10 @@ MADE = [
     Mistake(f"{UP} --wire ovs", "needs a topology", again=LINKS),
     Mistake(f"{UP} --topology leaf-spine:1x2x1", "needs a topology", again=LINKS),
     Mistake(LINKS, "has no switches", before=f"{UP} --ports 2"),
+    Mistake(f"{ATTACK} lldp", "has no switches", before=UP, again=LINKS),
+    Mistake(f"{ATTACK} forge", "takes three nodes", before=UP, again=STATUS),
+    Mistake(f"{ATTACK} rtc-forge", "takes three nodes", before=UP, again=STATUS),
+    Mistake(f"{ATTACK} forge", "no network by hk0", before=f"{UP} --nodes 3", again=STATUS),
     Mistake(f"{RUN} -np 6 hostname", "need 3 ports a node", before=f"{UP} --wire veth"),
     Mistake(f"{RUN} --mode hybrid -np 2 {{job}}", "each has 2", before=f"{UP} --ports 2"),
     Mistake(f"{RUN} --tag -np 2 {{job}}", "has no switches", before=UP),

@@ -74,19 +74,41 @@ def _answers(s: socket.socket, wait: float) -> Iterator[tuple[int, int]]:
             yield fields[3], fields[6]
 
 
+def check_nodes(lab: Lab, attacker: str, victim: str) -> None:
+    """Raises an error unless these are two nodes of @lab."""
+    lab.node(attacker)
+    lab.node(victim)
+    if attacker == victim:
+        raise HikyakuError(f"{victim} would attack itself", "name another node by --on")
+
+
+def check_job_nodes(lab: Lab, attacker: str, victim: str) -> None:
+    """As check_nodes(), where the attack is on a job, which needs a third node."""
+    check_nodes(lab, attacker, victim)
+    topology = lab.topology
+    if len(topology.nodes) < 3:
+        more = topology.switched("leaf-spine:2x2x2") if topology.wiring else {"nodes": 3}
+        raise HikyakuError(
+            f"the attack takes three nodes, and lab '{lab.name}' has {len(topology.nodes)}",
+            topology.again(**more),
+        )
+
+
 def mac_of(lab: Lab, victim: str) -> bytes:
     links = network.links(lab.node(victim).netns)
     mac = next((link["mac"] for link in links if link["name"] == IFACE), None)
-    if mac is None or len(lab.topology.nodes) < 3:
+    if mac is None:
+        nodes = max(3, len(lab.topology.nodes))
         raise HikyakuError(
-            f"lab '{lab.name}' has no network of three nodes by {IFACE}",
-            "hikyaku lab up --wire veth --nodes 3",
+            f"lab '{lab.name}' has no network by {IFACE}",
+            lab.topology.again(wire="veth", topology=None, nodes=nodes),
         )
     return bytes.fromhex(mac.replace(":", ""))
 
 
 def takeover(lab: Lab, attacker: str, victim: str) -> Found:
     """Tries to end the job whose first rank runs on @victim."""
+    check_job_nodes(lab, attacker, victim)
     found = Found()
     victim_mac = mac_of(lab, victim)
     with (

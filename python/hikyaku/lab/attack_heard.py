@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from ..errors import HikyakuError
 from ..netns import inside
 from . import Lab, network
-from .attack import ETHERTYPE, IFACE, mac_of
+from .attack import ETHERTYPE, IFACE, check_job_nodes, mac_of
 
 FRAMES = 2000  # that are heard
 FORGED = 4  # of each
@@ -49,6 +49,7 @@ class _Tap:
     """The frames to @victim, as its port of the switch sends them, without those of @attacker."""
 
     def __init__(self, lab: Lab, attacker: str, victim: str):
+        check_job_nodes(lab, attacker, victim)
         self._to, self._not_from = mac_of(lab, victim), mac_of(lab, attacker)
         self._victim = victim
         with inside(network.NETNS_DIR / lab.topology.switch_netns):

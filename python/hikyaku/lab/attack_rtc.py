@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from ..errors import HikyakuError
 from ..netns import inside
 from . import Lab, network
+from .attack import check_job_nodes
 
 LIMIT_S = 30.0  # until the victim gets a message
 LISTEN_S = 0.5  # for answers
@@ -91,6 +92,7 @@ class Attacks:
     """On a job of @lab, by node @attacker, on @victim."""
 
     def __init__(self, lab: Lab, attacker: str, victim: str):
+        check_job_nodes(lab, attacker, victim)
         self._lab, self._attacker, self._victim = lab, attacker, victim
 
     def run(self, name: str) -> Result:

@@ -22,6 +22,7 @@ from ..netns import inside
 from ..sdn import lldp
 from ..sdn.client import Client, Refused
 from . import Lab, network, ovs
+from .attack import check_nodes
 from .frames import address
 
 LIMIT_S = 15.0
@@ -46,8 +47,9 @@ class Attacks:
     def __init__(self, lab: Lab, attacker: str, victim: str):
         if not lab.topology.wiring:
             raise HikyakuError(
-                f"lab '{lab.name}' has no switches", "hikyaku lab up --wire ovs --nodes 4"
+                f"lab '{lab.name}' has no switches", lab.topology.again(**lab.topology.switched())
             )
+        check_nodes(lab, attacker, victim)
         start = f"hikyaku sdn run --background --lab {lab.name}"
         self._client = Client(lab.directory / "sdn", start=start)
         self._lab, self._attacker, self._victim = lab, attacker, victim
