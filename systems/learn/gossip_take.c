@@ -16,6 +16,20 @@ static bool far_behind(const struct hk_learn_gossip *g, uint64_t mine, uint64_t 
 	return yours < mine / 2 && mine - yours > STALE_EPOCHS * (uint64_t)g->data.rows;
 }
 
+/* Returns the age by which the slices of @p are stale: ours, or the highest of other neighbours if
+ * that is lower. If we trained several times as fast as all others, they would only be slow. To
+ * refuse all of them would be to train alone, on our own rows. */
+static uint64_t usual_age(const struct hk_learn_gossip *g, const struct hk_learn_gossip_peer *p,
+			  unsigned i)
+{
+	uint64_t others = 0;
+
+	for (unsigned o = 0; o < g->nodes; o++)
+		if (g->peer[o] && g->peer[o] != p)
+			others = HK_MAX(others, g->peer[o]->claim[i]);
+	return others ? HK_MIN(others, g->slice[i].age) : g->slice[i].age;
+}
+
 /* Returns whether most of the live neighbours are too far from us. One that has sent nothing is
  * not: a faulty node may be the first that sends. */
 static bool most_far(const struct hk_learn_gossip *g)
@@ -129,7 +143,7 @@ static enum hk_learn_reason check_slice(struct hk_learn_gossip *g, struct hk_lea
 	p->heard[h->slice] = isfinite(distance) ? distance : INFINITY;
 	if (!finite)
 		return HK_LEARN_R_NOT_FINITE;
-	if (far_behind(g, s->age, h->age))
+	if (far_behind(g, usual_age(g, p, h->slice), h->age))
 		return HK_LEARN_R_STALE;
 	if (hk_learn_gossip_compares(g))
 		return compare(g, p, h->slice, distance);

@@ -472,6 +472,36 @@ TEST(a_refused_part_gives_its_weight)
 	test_data_free(&j.data);
 }
 
+/* A node that trains faster than all others takes what they send. With only one neighbour it cannot
+ * know whether that one is slow or has just come back. */
+TEST(slow_neighbours_are_not_stale)
+{
+	struct job j = prepare(3, HK_LEARN_MEAN);
+	struct hk_learn_slice_hdr last;
+	struct giver slow = make_giver(), other;
+
+	neighbours = 2;
+	struct hk_learn_gossip *g = open_one(&j, &last);
+
+	slow.h.merge = HK_LEARN_MEAN;
+	slow.h.age = 1000;
+	give(&slow, 1e-3);
+	other = slow;
+	g->slice[0].age = 100000;
+	CHECK_EQ(deliver_from(g, 1, &slow), HK_LEARN_R_STALE);
+	CHECK_EQ(deliver_from(g, 2, &other), HK_LEARN_TAKEN);
+	give(&slow, 1e-3);
+	CHECK_EQ(deliver_from(g, 1, &slow), HK_LEARN_TAKEN);
+	other.h.age = 90000; /* which is as fast as we are */
+	give(&other, 1e-3);
+	CHECK_EQ(deliver_from(g, 2, &other), HK_LEARN_TAKEN);
+	give(&slow, 1e-3);
+	CHECK_EQ(deliver_from(g, 1, &slow), HK_LEARN_R_STALE);
+	hk_learn_gossip_close(g);
+	neighbours = 1;
+	test_data_free(&j.data);
+}
+
 /* Sends 20 messages with parameters that are all @z. Returns how many are taken. */
 static unsigned send_all(struct hk_learn_gossip *g, uint16_t src, double z)
 {
