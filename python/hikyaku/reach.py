@@ -31,6 +31,7 @@ _ON_THE_WAY = (
     "another queue (ethtool -L IFACE combined 1). docs/cluster.md, 8"
 )
 
+_REACHES = "see that `mpirun --host A,B hostname` works, and that Hikyaku lies at the same path"
 _MESSAGES = (8, 64 << 10)  # bytes; the longer one takes frames of the largest size
 _UDP_ON_THE_WAY = (
     "let the firewalls of both nodes pass UDP between them (any port, or the one of "
@@ -211,7 +212,9 @@ def _by_messages(port: str, launch: Launch, timeout_s: float) -> Answer:
     if len(lines) < len(_MESSAGES) or status:
         why = _ours(err)
         if not lines and (why is None or "; fix: " in why):
-            raise HikyakuError.said(why or f"mpirun failed (status {status}): {_beginning(err)}")
+            if why:
+                raise HikyakuError.said(why)
+            raise HikyakuError(f"mpirun failed (status {status}): {_beginning(err)}", _REACHES)
         lines.append(Line(False, why or f"the program ended with {status}", _UDP_ON_THE_WAY))
     return Answer(lines)
 
@@ -235,7 +238,7 @@ def reach(port: str, launch: Launch, timeout_s: float = 10) -> Answer:
     if len(sides) < 2:
         raise HikyakuError(
             f"mpirun did not run both sides (status {status}): {_beginning(err)}",
-            "see that `mpirun --host A,B hostname` works, and that Hikyaku lies at the same path",
+            _REACHES,
         )
     answer = Answer(judge(sides["a"], sides["b"]))
     if sides["a"]["receives"] and sides["b"]["receives"]:

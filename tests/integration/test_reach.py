@@ -124,6 +124,8 @@ def test_lost_frames():
 def test_sides_that_did_not_run():
     with pytest.raises(HikyakuError, match=r"did not run both sides.*ssh: no route"):
         reach.reach("af_xdp:iface=a", lambda _args, _limit: (1, "", "ssh: no route"))
+    with pytest.raises(HikyakuError, match=r"ssh: no route; fix: see that `mpirun --host A,B"):
+        reach.reach("udp:addr=a", lambda _args, _limit: (255, "", "ssh: no route"))
     with pytest.raises(HikyakuError, match="no network to try"):
         reach.reach("memif:dir=/x", lambda _args, _limit: (0, "", ""))
 

@@ -354,6 +354,11 @@ def test_a_path_by_the_names_of_hosts(rest):
         "node0:hk0 (02:00:00:00:00:02)"
     )
     assert ask(rest, "GET", "/v1/path", source="", destination="node1")[0] == 400
+    status, answer = ask(rest, "GET", "/v1/path", source="node0:tpc0", destination="node1")
+    assert status == 400
+    assert answer["error"].endswith(
+        "nor a host's name; fix: give node0:tcp0 or node1:tcp0 or node0:hk0"
+    )
 
 
 def test_a_path_is_followed_once_until_the_rules_change(rest, monkeypatch):

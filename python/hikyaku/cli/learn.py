@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from ..process import option_words
 from .bench.common import check_output
-from .options import lab_option, seed_option
+from .options import ExistingFile, lab_option, seed_option
 
 if TYPE_CHECKING:
     from ..learn import job
@@ -72,7 +72,7 @@ NODES_MAX = 1024  # HK_RTC_MAX_NODES of hikyaku/rtc.h
 )
 @click.option(
     "--topology-file",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=ExistingFile(),
     metavar="FILE",
     help="Lines 'NODE NEIGHBOUR NEIGHBOUR …', for --topology file.",
 )
@@ -98,7 +98,7 @@ NODES_MAX = 1024  # HK_RTC_MAX_NODES of hikyaku/rtc.h
 )
 @click.option(
     "--secret",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=ExistingFile(),
     metavar="FILE",
     help="With --launch: the secret of the job, beside the launcher's keys (docs/rtc.md).",
 )

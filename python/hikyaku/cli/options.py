@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from ..errors import HikyakuError
+
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 json_option = click.option(
     "--json",
@@ -27,6 +29,24 @@ nic_model_option = click.option(
     default="e1000e",
     help="The emulated NIC.",
 )
+
+
+class ExistingFile(click.Path):
+    """A file to read. An error names files of its kind in the same directory."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False, path_type=Path)
+
+    def convert(
+        self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        path = Path(value)
+        if not path.exists():
+            alike = path.parent.glob(f"*{path.suffix}") if path.suffix else ()
+            there = sorted(map(str, alike))[:3]
+            fix = f"use {' or '.join(there)}" if there else "give the path of a file that exists"
+            raise HikyakuError(f"{path} does not exist", fix)
+        return super().convert(value, param, ctx)
 
 
 def lab_option(text: str, default: str | None = "default", parameter: str = "name") -> Callable:

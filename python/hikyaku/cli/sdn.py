@@ -21,7 +21,7 @@ from ..errors import HikyakuError
 from ..process import option_words
 from ..sdn.tag import JOBS, Function
 from .lab.common import switched_lab
-from .options import json_flag
+from .options import ExistingFile, json_flag
 from .options import lab_option as lab_of
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class _Address(click.ParamType):
         return match[1] or match[2], int(match[3])
 
 
-_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+_file = ExistingFile()
 
 
 @sdn.command("run")

@@ -8,7 +8,7 @@ import click
 from ..sim.messages import read
 from ..sim.run import RATES, SCENARIOS, simulate
 from .bench.common import check_outputs, save
-from .options import json_option, plot_option, seed_option, wide_console
+from .options import ExistingFile, json_option, plot_option, seed_option, wide_console
 
 _LIST = "\n".join(f"  {name:10} {text}" for name, text in SCENARIOS.items())
 _HELP = f"""Simulate a network of hosts, each with this engine.
@@ -71,7 +71,7 @@ def _number(name: str, low: int, high: int, text: str, **more: object) -> click.
 @click.option(
     "--messages",
     "messages_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=ExistingFile(),
     help="exchange: a JSON file of its messages; docs/sim.md has the form.",
 )
 @_number("--eager", 1, 1 << 30, "exchange: MPI, with so many bytes at most eager.  [default: puts]")

@@ -120,10 +120,16 @@ def check_parameters(options: list[str]) -> None:
             _check_components(name, value)
 
 
+def exported(options: list[str]) -> dict[str, str]:
+    """The variables to which mpirun's @options give values."""
+    given = [values[0] for name, values in GRAMMAR.each(options) if name == "x" and values]
+    return {name: value for name, is_set, value in (v.partition("=") for v in given) if is_set}
+
+
 def check_exports(options: list[str]) -> None:
     """Raises an error if mpirun's @options preload nothing. That comes of a variable that the shell
     does not know, such as a misspelt one, and the ranks would run without the promoter."""
-    if any(name == "x" and values == ["LD_PRELOAD="] for name, values in GRAMMAR.each(options)):
+    if exported(options).get("LD_PRELOAD") == "":
         raise HikyakuError(
             "-x LD_PRELOAD= preloads nothing: the variable in it is not set in this shell",
             'eval "$(hikyaku env)", which sets HIKYAKU_PROMOTER, and check the spelling',

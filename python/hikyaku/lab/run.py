@@ -211,7 +211,7 @@ def _check_all(topology: Topology, job: Job, given: Mapping[str, str]) -> None:
     openmpi.check_parameters(options)
     openmpi.check_exports(options)
     check(topology, job)
-    check_backend(topology, given)
+    check_backend(topology, {**given, **openmpi.exported(options)})
     if count and not openmpi.option(options, openmpi.HOSTS):
         check_wires(topology, job, count, given)
     severed.check(topology, job, options)

@@ -110,8 +110,8 @@ struct side { /* one end of a symmetric exchange */
 static struct side side[2];
 static unsigned depth = 2;
 
-/* A side keeps its memory, since to map it for each scene takes more time than the scene. What an
- * earlier scene left in the target goes. */
+/* A side keeps its memory, since to map it for each scene takes more time than the scene. The bytes
+ * of the scene before are overwritten in the target. */
 static void side_open(int e, uint64_t len, unsigned blocks)
 {
 	struct side *s = &side[e];

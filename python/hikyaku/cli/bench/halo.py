@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..options import json_option, plot_option, repeats_option
+from ..options import ExistingFile, json_option, plot_option, repeats_option
 from .common import run_suite
 
 
@@ -24,7 +24,7 @@ from .common import run_suite
 )
 @click.option(
     "--matrix",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=ExistingFile(),
     help="B and C: a Matrix Market file (.mtx) in place of the cube.",
 )
 @click.option(

@@ -2,6 +2,7 @@
 """The calls that only read: status, topology, jobs, and the path of a frame."""
 
 from collections import defaultdict
+from difflib import get_close_matches
 
 from aiohttp import web
 
@@ -224,7 +225,10 @@ class Views:
                 one = ", ".join(f"{names.full(mac)} ({to_mac(mac)})" for mac in sorted(named))
                 said = f"'{text}' has {len(named)} addresses; fix: give one of {one}"
             else:
-                said = f"{bad}, nor a host's name; fix: give a name or address of /v1/topology"
+                known = {names.full(mac) for mac in self.c.network.graph.hosts} - {None, ""}
+                near = get_close_matches(text, sorted(known), n=3, cutoff=0.7)
+                fix = " or ".join(near) or "a name or address of /v1/topology"
+                said = f"{bad}, nor a host's name; fix: give {fix}"
             raise Refused(400, f"{what}: {said}") from None
 
     def _way(self, at: Port, frame: Frame) -> dict:
