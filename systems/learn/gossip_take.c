@@ -115,9 +115,16 @@ static bool same_model(const struct hk_learn_gossip *g, const struct hk_learn_sl
 	       h->count == g->slice[i].count;
 }
 
+/* The reason to refuse a slice that is too far. The age of a late one explains its distance, so the
+ * sender must not count as one that lies. */
+static enum hk_learn_reason too_far(bool late)
+{
+	return late ? HK_LEARN_R_STALE : HK_LEARN_R_FAR;
+}
+
 /* Decides on a slice by the distances of all neighbours. */
 static enum hk_learn_reason compare(struct hk_learn_gossip *g, struct hk_learn_gossip_peer *p,
-				    unsigned i, double distance)
+				    unsigned i, double distance, bool late)
 {
 	double usual = usual_distance(g, i);
 	bool accepted;
@@ -127,7 +134,7 @@ static enum hk_learn_reason compare(struct hk_learn_gossip *g, struct hk_learn_g
 	accepted = hk_learn_guard_compares(&g->slice[i].guard, g->set->norm_limit, distance, usual);
 	p->active = true;
 	if (!accepted)
-		return HK_LEARN_R_FAR;
+		return too_far(late);
 	p->distance[i] = distance;
 	return HK_LEARN_TAKEN;
 }
@@ -139,20 +146,21 @@ static enum hk_learn_reason check_slice(struct hk_learn_gossip *g, struct hk_lea
 	const double *own = g->train.w + s->first;
 	double distance = hk_learn_guard_distance(own, values, s->count);
 	bool finite = hk_learn_guard_finite(values, s->count);
+	bool late = far_behind(g, s->age, h->age);
 
 	p->heard[h->slice] = isfinite(distance) ? distance : INFINITY;
 	if (!finite)
 		return HK_LEARN_R_NOT_FINITE;
-	if (far_behind(g, usual_age(g, p, h->slice), h->age))
+	if (late && far_behind(g, usual_age(g, p, h->slice), h->age))
 		return HK_LEARN_R_STALE;
 	if (hk_learn_gossip_compares(g))
-		return compare(g, p, h->slice, distance);
+		return compare(g, p, h->slice, distance, late);
 	bool accepted = hk_learn_guard_accepts(&s->guard, g->set->norm_limit, distance,
 					       length(own, s->count), s->count, most_far(g));
 	p->active = true;
-	p->far = !accepted;
+	p->far = !accepted && !late;
 	if (!accepted)
-		return HK_LEARN_R_FAR;
+		return too_far(late);
 	p->distance[h->slice] = distance;
 	record(g, s, values);
 	return HK_LEARN_TAKEN;

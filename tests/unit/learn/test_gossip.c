@@ -492,6 +492,8 @@ TEST(slow_neighbours_are_not_stale)
 	CHECK_EQ(deliver_from(g, 2, &other), HK_LEARN_TAKEN);
 	give(&slow, 1e-3);
 	CHECK_EQ(deliver_from(g, 1, &slow), HK_LEARN_TAKEN);
+	give(&slow, 1e6); /* too far, as parameters are that are so late */
+	CHECK_EQ(deliver_from(g, 1, &slow), HK_LEARN_R_STALE);
 	other.h.age = 90000; /* which is as fast as we are */
 	give(&other, 1e-3);
 	CHECK_EQ(deliver_from(g, 2, &other), HK_LEARN_TAKEN);
