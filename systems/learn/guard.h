@@ -34,7 +34,7 @@ enum hk_learn_reason {
 	HK_LEARN_R_MODEL,      /* another model, merge or version than ours */
 	HK_LEARN_R_NOT_FINITE, /* contains NaN or infinity */
 	HK_LEARN_R_FAR,        /* too far from ours */
-	HK_LEARN_R_STALE,      /* trained with far fewer rows than ours */
+	HK_LEARN_R_STALE,      /* trained with far fewer rows; gossip_take.c */
 	HK_LEARN_R_OLD,        /* older than a message that came before, or a duplicate */
 	HK_LEARN_R_RUN,        /* push-sum: for an earlier incarnation of ours, or first contact */
 	HK_LEARN_R_FEW,        /* trimmed: too few other neighbours to compare it with */

@@ -225,8 +225,8 @@ class Views:
                 one = ", ".join(f"{names.full(mac)} ({to_mac(mac)})" for mac in sorted(named))
                 said = f"'{text}' has {len(named)} addresses; fix: give one of {one}"
             else:
-                known = {names.full(mac) for mac in self.c.network.graph.hosts} - {None, ""}
-                near = get_close_matches(text, sorted(known), n=3, cutoff=0.7)
+                known = sorted({names.full(mac) for mac in self.c.network.graph.hosts} - {""})
+                near = get_close_matches(text, known, n=3, cutoff=0.7)
                 fix = " or ".join(near) or "a name or address of /v1/topology"
                 said = f"{bad}, nor a host's name; fix: give {fix}"
             raise Refused(400, f"{what}: {said}") from None
