@@ -30,6 +30,13 @@ static uint64_t usual_age(const struct hk_learn_gossip *g, const struct hk_learn
 	return others ? HK_MIN(others, g->slice[i].age) : g->slice[i].age;
 }
 
+/* Returns whether slice @i of @p, with @age rows behind it, is stale. */
+static bool stale(const struct hk_learn_gossip *g, const struct hk_learn_gossip_peer *p, unsigned i,
+		  uint64_t age)
+{
+	return far_behind(g, g->slice[i].age, age) && far_behind(g, usual_age(g, p, i), age);
+}
+
 /* Returns whether most of the live neighbours are too far from us. One that has sent nothing is
  * not: a faulty node may be the first that sends. */
 static bool most_far(const struct hk_learn_gossip *g)
@@ -82,10 +89,11 @@ static double median(double *v, size_t n)
 	return v[(n - 1) / 2];
 }
 
-/* Returns the median distance of the other nodes' last slices @i from ours. NaN: fewer than two
- * have been heard, or not more than half as many as there are live neighbours. So nobody can tell
- * who is right, and a faulty node may be the only one that is heard. Where messages go one way,
- * those who send are not our neighbours, but as many. */
+/* Returns the median distance of the other nodes' last slices @i from ours. Stale slices do not
+ * count: they are far as well, so beside one of them a faulty node would seem usual. NaN: fewer
+ * than two have been heard, or not more than half as many as there are live neighbours. So nobody
+ * can tell who is right, and a faulty node may be the only one that is heard. Where messages go one
+ * way, those who send are not our neighbours, but as many. */
 static double usual_distance(const struct hk_learn_gossip *g, unsigned i)
 {
 	const uint16_t *list;
@@ -93,7 +101,8 @@ static double usual_distance(const struct hk_learn_gossip *g, unsigned i)
 
 	for (unsigned o = 0; o < g->nodes; o++) {
 		const struct hk_learn_gossip_peer *p = g->peer[o];
-		if (p && !isnan(p->heard[i]) && g->net.alive(g->net.arg, (uint16_t)o))
+		if (p && !isnan(p->heard[i]) && !stale(g, p, i, p->claim[i]) &&
+		    g->net.alive(g->net.arg, (uint16_t)o))
 			g->sorted[n++] = p->heard[i];
 	}
 	if (n < 2 || 2 * n <= live)
@@ -151,7 +160,7 @@ static enum hk_learn_reason check_slice(struct hk_learn_gossip *g, struct hk_lea
 	p->heard[h->slice] = isfinite(distance) ? distance : INFINITY;
 	if (!finite)
 		return HK_LEARN_R_NOT_FINITE;
-	if (late && far_behind(g, usual_age(g, p, h->slice), h->age))
+	if (stale(g, p, h->slice, h->age))
 		return HK_LEARN_R_STALE;
 	if (hk_learn_gossip_compares(g))
 		return compare(g, p, h->slice, distance, late);

@@ -504,14 +504,15 @@ TEST(slow_neighbours_are_not_stale)
 	test_data_free(&j.data);
 }
 
-/* Sends 20 messages with parameters that are all @z. Returns how many are taken. */
-static unsigned send_all(struct hk_learn_gossip *g, uint16_t src, double z)
+/* Sends 20 messages with parameters that are all @z, of @age. Returns how many are taken. */
+static unsigned send_aged(struct hk_learn_gossip *g, uint16_t src, double z, uint64_t age)
 {
 	static uint64_t number;
 	struct giver from = make_giver();
 	unsigned taken = 0;
 
 	from.h.merge = (uint8_t)g->set->merge;
+	from.h.age = age;
 	for (unsigned i = 0; i <= P; i++)
 		from.values[i] = z;
 	for (unsigned k = 0; k < 20; k++) {
@@ -519,6 +520,11 @@ static unsigned send_all(struct hk_learn_gossip *g, uint16_t src, double z)
 		taken += deliver_from(g, src, &from) == HK_LEARN_TAKEN;
 	}
 	return taken;
+}
+
+static unsigned send_all(struct hk_learn_gossip *g, uint16_t src, double z)
+{
+	return send_aged(g, src, z, 0);
 }
 
 /* While the others are silent, one far neighbour is all that a node knows. Only if most neighbours
@@ -586,6 +592,33 @@ TEST(a_liar_does_not_teach_the_guard)
 		CHECK_EQ(send_all(g, 1, 50), 0);
 	}
 	CHECK_EQ(g->stats.refused[HK_LEARN_R_FAR], 100);
+	hk_learn_gossip_close(g);
+	neighbours = 1;
+	test_data_free(&j.data);
+}
+
+/* The machine did not run one neighbour, whose parameters are far now. Beside it a faulty node must
+ * not seem usual. */
+TEST(a_liar_beside_a_late_node_is_refused)
+{
+	struct job j = prepare(2, HK_LEARN_TRIMMED);
+	struct hk_learn_slice_hdr last;
+
+	neighbours = 3;
+	struct hk_learn_gossip *g = open_one(&j, &last);
+	CHECK_EQ(send_all(g, 1, 0.1), 0);
+	CHECK_EQ(send_all(g, 2, 0.1), 20);
+	CHECK_EQ(send_all(g, 3, 50), 0);
+	g->slice[0].age = 100000;
+	for (unsigned k = 0; k < 3; k++) {
+		CHECK_EQ(send_aged(g, 1, 60, 1000), 0);
+		CHECK_EQ(send_aged(g, 3, 50, 100000), 0);
+		CHECK_EQ(send_aged(g, 2, 0.1, 100000), 20);
+	}
+	CHECK_EQ(g->stats.refused[HK_LEARN_R_STALE], 60);
+	CHECK_EQ(g->stats.refused[HK_LEARN_R_FAR], 60);
+	CHECK_EQ(g->stats.refused[HK_LEARN_R_FEW], 40); /* before two of one age were heard */
+	CHECK_EQ(send_aged(g, 1, 0.2, 100000), 20);     /* it has caught up */
 	hk_learn_gossip_close(g);
 	neighbours = 1;
 	test_data_free(&j.data);
