@@ -72,6 +72,14 @@ int hk_calls_send(const struct hk_calls *c, uint32_t endpoint, const void *call)
 	return errno == ENOENT || errno == ECONNREFUSED || errno == ENOBUFS ? -EAGAIN : -errno;
 }
 
+bool hk_calls_reaches(const struct hk_calls *c, uint32_t endpoint)
+{
+	struct sockaddr_un to;
+
+	return address_of(c->set, c->key, endpoint, &to, NULL) == 0 &&
+	       access(to.sun_path, F_OK) == 0;
+}
+
 bool hk_calls_next(const struct hk_calls *c, void *call)
 {
 	ssize_t n;

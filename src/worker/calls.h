@@ -29,6 +29,9 @@ int hk_calls_open(const char *set_spec, uint32_t key, uint32_t endpoint, size_t 
 /* Calls the worker @endpoint. -EAGAIN: it is not there yet, or does not look now; call again. */
 int hk_calls_send(const struct hk_calls *c, uint32_t endpoint, const void *call);
 
+/* Is the worker @endpoint there, or was it before it was killed? */
+bool hk_calls_reaches(const struct hk_calls *c, uint32_t endpoint);
+
 /* Takes the next call. False: there is none. */
 bool hk_calls_next(const struct hk_calls *c, void *call);
 

@@ -45,8 +45,10 @@ TEST(a_call_arrives_whole)
 	begin();
 	struct hk_calls *a = calls(1, sizeof(said));
 	CHECK_EQ(hk_calls_send(a, 2, said), -EAGAIN); /* it is not there yet */
+	CHECK(!hk_calls_reaches(a, 2));
 	struct hk_calls *b = calls(2, sizeof(said));
 	CHECK(!hk_calls_next(b, got));
+	CHECK(hk_calls_reaches(a, 2));
 	CHECK_EQ(hk_calls_send(a, 2, said), 0);
 	CHECK(hk_calls_next(b, got) && memcmp(got, said, sizeof(said)) == 0);
 	CHECK(!hk_calls_next(b, got));
