@@ -142,6 +142,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 	d->is_auto = info->domain_attr && info->domain_attr->data_progress == FI_PROGRESS_AUTO;
 	d->safe = d->is_auto || !info->domain_attr ||
 		  info->domain_attr->threading != FI_THREAD_DOMAIN;
+	d->local = info->caps & FI_LOCAL_COMM;
 	d->basic = info->domain_attr && info->domain_attr->mr_mode == HK_FI_MR_BASIC;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->auto_end, NULL);

@@ -152,8 +152,6 @@ static int fill(struct fi_info *i, const struct fi_info *h, uint32_t version)
 	/* what comes at no cost, as fi_getinfo(3) asks */
 	if (!(caps & (FI_SEND | FI_RECV)))
 		caps |= FI_SEND | FI_RECV;
-	if (!(caps & (FI_LOCAL_COMM | FI_REMOTE_COMM)))
-		caps |= FI_LOCAL_COMM | FI_REMOTE_COMM;
 	i->caps = caps;
 	i->addr_format = FI_PROV_SPECIFIC;
 	i->tx_attr->caps = caps & HK_FI_TX_CAPS;

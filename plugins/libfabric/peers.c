@@ -79,7 +79,9 @@ uint32_t hk_fi_peer_of_stranger(struct hk_fi_domain *d, hk_peer peer)
 /* The worker's ports to a peer. */
 struct txqs {
 	int txq[HK_PATHS_MAX]; /* by the peer's ports */
-	int bulk;              /* for bulk; -1: all are */
+	unsigned count;
+	bool node_wire; /* no port of the peer has an address there */
+	int bulk;       /* for bulk; -1: all are */
 };
 
 /* Makes @name a peer of the worker. *@index: its place; another one if the worker knows it already,
@@ -93,8 +95,11 @@ static int meet(struct hk_fi_domain *d, const struct hk_fi_name *name, const str
 	char text[48];
 
 	snprintf(text, sizeof(text), "endpoint %08x", name->endpoint);
-	hk_fi_name_address(name, by->txq,
-			   HK_MIN(hk_fi_name_ports(&d->name), hk_fi_name_ports(name)), text, &addr);
+	hk_fi_name_address(name, by->txq, by->count, text, &addr);
+	if (by->node_wire) {
+		memset(addr.mac, 0, sizeof(addr.mac));
+		memset(addr.ip6, 0, sizeof(addr.ip6));
+	}
 	addr.bulk = (uint16_t)(by->bulk + 1);
 	if (hk_worker_peer_add(d->worker, &addr, &peer, &err) != 0) {
 		hk_fi_warn("%s", err.text);
@@ -123,8 +128,14 @@ static int look(struct hk_fi_domain *d, struct hk_fi_peer *p, unsigned ask_ms, s
 	const struct hk_hosted_node node = hk_fi_name_hosted(&p->name);
 	int rc = 0;
 
-	*by = (struct txqs){{0, 1, 2}, -1}; /* MACs, of which a name has at most three */
-	if (d->wires) {
+	*by = (struct txqs){
+		.txq = {0, 1, 2}, /* MACs, of which a name has at most three */
+		.count = HK_MIN(hk_fi_name_ports(&d->name), hk_fi_name_ports(&p->name)),
+		.bulk = -1,
+	};
+	if (p->wire) {
+		by->node_wire = d->node_wires != NULL;
+		by->count = by->node_wire ? 1 : by->count;
 		rc = hk_wires_step(d->wires, p->wire, err);
 		memcpy(by->txq, p->wire->txq, sizeof(by->txq));
 		return rc;
@@ -162,12 +173,12 @@ static int connect_to(struct hk_fi_domain *d, uint32_t *index, unsigned ask_ms)
 	return rc ? -FI_EADDRNOTAVAIL : 1;
 }
 
-/* Begins the wire to @p, if the worker has wires of its own. */
+/* Begins the wire to @p, if the worker has wires of its own that lead there. */
 static int begin_wire(struct hk_fi_domain *d, struct hk_fi_peer *p)
 {
 	struct hk_error err = {""};
 
-	if (!d->wires)
+	if (!d->wires || (d->node_wires && !hk_calls_reaches(d->calls, p->endpoint)))
 		return 0;
 	p->wire = calloc(1, sizeof(*p->wire));
 	if (!p->wire)

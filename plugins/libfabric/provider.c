@@ -33,6 +33,9 @@ static const struct {
 	{"port", FI_PARAM_STRING, &hk_fi_params.port,
 	 "The port to use, such as udp:addr=eth0 or memif:dir=/run/hk, or several with a + between "
 	 "them; see docs/ports.md (default: auto)"},
+	{"node_wires", FI_PARAM_STRING, &hk_fi_params.node_wires,
+	 "Wires in shared memory to the processes of this node: on, off, a directory for them, or "
+	 "auto; see fi_hikyaku(7) (default: auto)"},
 	{"mode", FI_PARAM_STRING, &hk_fi_params.mode,
 	 "The polling mode: inline, or with hikyakud hybrid, split, daemon, or auto; see "
 	 "docs/modes.md (default: inline)"},

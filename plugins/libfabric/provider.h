@@ -86,7 +86,7 @@ extern struct hk_fi_libfabric hk_fi_libfabric;
 
 /* The user's parameters, FI_HIKYAKU_… in the environment. */
 struct hk_fi_params {
-	char *port, *mode, *protection, *if_include, *if_exclude;
+	char *port, *node_wires, *mode, *protection, *if_include, *if_exclude;
 	int key, progress_thread, yield, connect_timeout_ms, peer_timeout_ms, linger_ms;
 	int tx_buffers, rx_buffers, rx_backlog, eager;
 };
@@ -129,10 +129,11 @@ struct hk_fi_domain {
 	struct fid_domain fid;
 	struct hk_fi_fabric *fabric;
 	struct hk_worker *worker;
-	struct hk_hosted *hosted; /* by hikyakud; NULL: mode inline */
-	struct hk_wires *wires;   /* its ports are point-to-point wires of its own; else NULL */
-	struct hk_calls *calls;   /* by those who want a wire */
-	char port[256];           /* the list of its ports */
+	struct hk_hosted *hosted;       /* by hikyakud; NULL: mode inline */
+	struct hk_wires *wires;         /* point-to-point wires of its own; NULL: none */
+	struct hk_node_set *node_wires; /* they lead to this node's processes; NULL: to all peers */
+	struct hk_calls *calls;         /* by those who want a wire */
+	char port[256];                 /* the list of its ports */
 	struct hk_fi_peer *peer;
 	uint32_t peers, peer_room;
 	uint32_t *by_worker; /* the places in `peer`, by hk_peer */
@@ -145,6 +146,7 @@ struct hk_fi_domain {
 	uint64_t sleep_ns;           /* in place of a yield; 0: yield */
 	unsigned polls;              /* modulo 2^32 */
 	struct hk_fi_name name;      /* `number` is 0 */
+	bool local;                  /* FI_LOCAL_COMM: it sends within a node, too */
 	bool basic;                  /* FI_MR_BASIC: our keys, and addresses in place of offsets */
 	struct hk_fi_key *directory; /* of our keys */
 	struct hk_fi_known *known;   /* keys of peers */
@@ -306,6 +308,17 @@ static inline uint32_t hk_fi_peer_of(struct hk_fi_domain *d, hk_peer peer)
 		       ? d->by_worker[peer]
 		       : hk_fi_peer_of_stranger(d, peer);
 }
+
+/* Prepares the domain's wires, of the set @spec (worker.c). */
+void hk_fi_wires_init(struct hk_fi_domain *d, const struct hk_worker_config *cfg, const char *spec);
+
+/* Wires to the processes of this node (node_wires.c): does the domain want them? Opens them;
+ * without them the ports carry all. */
+bool hk_fi_node_wires_wanted(const struct hk_fi_domain *d);
+void hk_fi_node_wires_open(struct hk_fi_domain *d, const struct hk_worker_config *cfg);
+void hk_fi_node_wires_close(struct hk_fi_domain *d);
+/* Wires wake no sleeper. So a program that wants to sleep has none, unless it has peers already. */
+void hk_fi_node_wires_drop(struct hk_fi_domain *d);
 
 /* Looks at the wires that are not up, and for calls. */
 void hk_fi_peers_step(struct hk_fi_domain *d);

@@ -64,6 +64,8 @@ static bool ports_wake(const struct hk_fi_domain *d)
 
 int hk_fi_wait_open(struct hk_fi_domain *d, struct hk_fi_wait *w, enum fi_wait_obj obj)
 {
+	if (obj == FI_WAIT_FD)
+		hk_fi_node_wires_drop(d);
 	bool wake = ports_wake(d);
 
 	*w = (struct hk_fi_wait){.fd = -1, .event = -1, .timer = -1};
@@ -71,6 +73,11 @@ int hk_fi_wait_open(struct hk_fi_domain *d, struct hk_fi_wait *w, enum fi_wait_o
 		return 0;
 	if (obj != FI_WAIT_FD && obj != FI_WAIT_UNSPEC)
 		hk_fi_warn("there is no wait object %d; fix: ask for FI_WAIT_FD", obj);
+	else if (d->node_wires)
+		hk_fi_warn(
+			"wires to processes of this node cannot wake a sleeper, and the domain "
+			"has peers; fix: set FI_HIKYAKU_NODE_WIRES to off, or ask for FI_WAIT_FD "
+			"before fi_av_insert()");
 	else if (!wake)
 		hk_fi_warn("port %s cannot wake a sleeper; fix: set FI_HIKYAKU_PORT to a port "
 			   "udp:… or af_xdp:… and FI_HIKYAKU_MODE to inline, or ask for "

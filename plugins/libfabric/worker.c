@@ -168,6 +168,19 @@ static int open_hosted(struct hk_fi_domain *d, const char *spec, struct hk_worke
 	return rc;
 }
 
+void hk_fi_wires_init(struct hk_fi_domain *d, const struct hk_worker_config *cfg, const char *spec)
+{
+	*d->wires = (struct hk_wires){
+		.worker = d->worker,
+		.count = 1,
+		.key = cfg->engine.key,
+		.endpoint = d->name.endpoint,
+		.buffers = (unsigned)PARAMS->rx_buffers,
+		.timeout_ms = PARAMS->connect_timeout_ms,
+	};
+	snprintf(d->wires->spec[0], sizeof(d->wires->spec[0]), "%s", spec);
+}
+
 static int open_wires(struct hk_fi_domain *d, const struct hk_ports *p,
 		      const struct hk_worker_config *cfg, struct hk_error *err)
 {
@@ -176,14 +189,8 @@ static int open_wires(struct hk_fi_domain *d, const struct hk_ports *p,
 	d->wires = calloc(1, sizeof(*d->wires));
 	if (!d->wires)
 		return hk_error_set(err, -ENOMEM, "no memory");
-	*d->wires = (struct hk_wires){
-		.worker = d->worker,
-		.count = p->count,
-		.key = cfg->engine.key,
-		.endpoint = d->name.endpoint,
-		.buffers = (unsigned)PARAMS->rx_buffers,
-		.timeout_ms = PARAMS->connect_timeout_ms,
-	};
+	hk_fi_wires_init(d, cfg, p->spec[0]);
+	d->wires->count = p->count;
 	memcpy(d->wires->spec, p->spec, sizeof(d->wires->spec));
 	return hk_calls_open(p->spec[0], cfg->engine.key, d->name.endpoint, sizeof(d->name),
 			     &d->calls, err);
@@ -230,6 +237,23 @@ static void set_addresses(struct hk_fi_domain *d, unsigned count)
 	}
 }
 
+/* Starts what the ports need of DPDK, and for wires to processes of this node its drivers. Returns
+ * whether these are there in *@node_wires. */
+static int start_dpdk(const struct hk_fi_domain *d, const struct hk_ports *p, bool *node_wires,
+		      struct hk_error *err)
+{
+	struct hk_eal_config eal = {.lazy_buffers = true},
+			     with = {.lazy_buffers = true, .devices = 1};
+
+	*node_wires = !p->wire_set && hk_fi_node_wires_wanted(d);
+	if (*node_wires && hk_ports_start_dpdk(p, &with, err) == 0)
+		return 0;
+	if (*node_wires)
+		hk_fi_say(FI_LOG_INFO, "without wires to processes of this node: %s", err->text);
+	*node_wires = false;
+	return hk_ports_start_dpdk(p, &eal, err);
+}
+
 /* In mode inline. */
 static int open_ports(struct hk_fi_domain *d, struct hk_ports *p, struct hk_worker_config *cfg,
 		      struct hk_error *err)
@@ -240,11 +264,10 @@ static int open_ports(struct hk_fi_domain *d, struct hk_ports *p, struct hk_work
 		.timeout_ms = PARAMS->connect_timeout_ms,
 		.note = note,
 	};
-	struct hk_eal_config eal = {.lazy_buffers = true};
 	struct hk_port *port[HK_PATHS_MAX] = {NULL};
 	unsigned taken = 0;
-	bool shared;
-	int rc = hk_ports_start_dpdk(p, &eal, err);
+	bool shared, node_wires;
+	int rc = start_dpdk(d, p, &node_wires, err);
 
 	if (rc == 0)
 		rc = hk_ports_open(p, &how, cfg, port, &shared, err);
@@ -264,6 +287,8 @@ static int open_ports(struct hk_fi_domain *d, struct hk_ports *p, struct hk_work
 	if (p->wire_set)
 		return open_wires(d, p, cfg, err);
 	set_addresses(d, p->count);
+	if (node_wires)
+		hk_fi_node_wires_open(d, cfg);
 	return 0;
 }
 
@@ -319,8 +344,6 @@ void hk_fi_worker_close(struct hk_fi_domain *d)
 	hk_worker_close(d->worker, (unsigned)PARAMS->linger_ms);
 	hk_fi_keys_close(d);
 	hk_fi_peers_close(d);
-	hk_calls_close(d->calls);
-	hk_wires_end(d->wires);
-	free(d->wires);
+	hk_fi_node_wires_close(d);
 	hk_hosted_close(d->hosted);
 }

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several ports of a rank, and ports that ranks share, by the libfabric provider."""
+"""Several ports of a rank, ports that ranks share, and wires between the ranks of a node, by the
+libfabric provider."""
+
+from pathlib import Path
 
 import pytest
 
+from hikyaku import mpi
+from mpi_programs import assert_passed
 from test_other_mpis import compiled, launch, run
 
 pytestmark = pytest.mark.one_core
@@ -67,3 +72,43 @@ def test_several_ports_with_hikyakud_are_refused(get_lab):
     assert result.returncode != 0
     said = "FI_HIKYAKU_PORT names 2 ports, and in mode hybrid a rank has one; fix: name one"
     assert said in result.stderr
+
+
+@pytest.mark.parametrize("command", ["p2p_random --rounds 5", "rma_random --rounds 8"])
+def test_wires_between_the_ranks_of_a_node(get_lab, command):
+    """They carry all, since the sockets lose every frame. The directory of their sockets goes."""
+    env = {"FI_HIKYAKU_PORT": f"{UDP};faults=drop=1,seed=1"}
+    before = set(Path("/run/hikyaku").glob("wires-*"))
+    name, *words = command.split()
+    argv = ["--host", "node0:3", compiled(mpi.OPENMPI, name), *words, "--timeout", "90"]
+    assert_passed(launch(get_lab(nodes=2, wire="udp"), 3, argv, mpi.OPENMPI, env=env), command)
+    assert set(Path("/run/hikyaku").glob("wires-*")) == before
+
+
+@pytest.mark.parametrize(("wire", "port"), [("udp", UDP), ("veth", "af_xdp:iface=hk0")])
+def test_wires_beside_ports(get_lab, wire, port):
+    """Two ranks on each of two nodes. Each rank names its wires. A NIC would not bring back what
+    its node sends itself."""
+    env = {"FI_HIKYAKU_PORT": port, "FI_LOG_LEVEL": "info", "FI_LOG_PROV": "hikyaku"}
+    lab = get_lab(nodes=2, wire=wire, ranks_per_node=2)
+    argv = [compiled(mpi.OPENMPI, "p2p_random"), "--rounds", "5", "--timeout", "90"]
+    result = launch(lab, 4, argv, mpi.OPENMPI, env=env)
+    assert result.returncode == 0, result.stderr
+    said = "wires to processes of this node: memif:dir=/run/hikyaku/wires-"
+    assert result.stderr.count(said) == 4
+
+
+def test_a_node_without_wires(get_lab, tmp_path):
+    """Where their directory is refused, the ports carry all."""
+    tmp_path.chmod(0o777)
+    lab = get_lab(nodes=2, wire="udp")
+    argv = ["--host", "node0:2", compiled(mpi.OPENMPI, "p2p_match")]
+    for how, says in (
+        (str(tmp_path), f"others may write to the directory {tmp_path}; fix: chmod 700"),
+        ("off", ""),
+    ):
+        env = {"FI_HIKYAKU_PORT": UDP, "FI_HIKYAKU_NODE_WIRES": how, "FI_LOG_LEVEL": "info"}
+        result = launch(lab, 2, argv, mpi.OPENMPI, env=env)
+        assert result.returncode == 0, result.stderr
+        assert says in result.stderr
+        assert "wires to processes of this node: memif" not in result.stderr

@@ -114,12 +114,33 @@ static void meet(struct end *e, const struct end *other)
 	CHECK_EQ(fi_av_insert(e->av, name[1], 1, &e->peer, 0, NULL), 1);
 }
 
+/* Waits for the wire from @from to @to: the first message, of no bytes, arrives. */
+static void await_wire(struct ends *e, struct end *from, struct end *to)
+{
+	const uint64_t tag = 0x77697265;
+	int64_t end = hk_clock_ms() + LIMIT_MS;
+	ssize_t rc;
+
+	FI_OK(fi_trecv(to->ep, NULL, 0, NULL, FI_ADDR_UNSPEC, tag, 0, NULL));
+	while ((rc = fi_tinject(from->ep, NULL, 0, from->peer, tag)) == -FI_EAGAIN) {
+		(void)fi_cq_read(from->cq, NULL, 0);
+		(void)fi_cq_read(to->cq, NULL, 0);
+		CHECK(hk_clock_ms() < end);
+	}
+	FI_OK(rc);
+	(void)ends_wait(e, to);
+}
+
 void ends_open_with(struct ends *e, uint64_t caps, uint64_t op_flags)
 {
 	end_open(&e->a, caps, op_flags);
 	end_open(&e->b, caps, op_flags);
 	meet(&e->a, &e->b);
 	meet(&e->b, &e->a);
+	if (getenv("FI_HIKYAKU_NODE_WIRES")) {
+		await_wire(e, &e->a, &e->b);
+		await_wire(e, &e->b, &e->a);
+	}
 }
 
 void ends_open(struct ends *e)

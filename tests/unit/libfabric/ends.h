@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/libfabric/ends.h: two endpoints of the provider in one process, each with a domain of
- * its own. So all that they say goes through their ports, which are UDP sockets.
+ * its own. So all that they say goes through their ports, which are UDP sockets. If the environment
+ * asks for wires between processes of one node, it goes by these.
  */
 #ifndef HK_TEST_ENDS_H
 #define HK_TEST_ENDS_H
