@@ -19,7 +19,9 @@
  *
  * Budget. All bytes that are granted and have not arrived stay within a budget: what the link
  * carries in a round trip, and a small queue. That is far below the buffer of a switch port, so no
- * bulk is lost there.
+ * bulk is lost there. A grant may wait behind the bulk that we send ourselves, unless our NIC sends
+ * small frames first. As long as that takes, the link to us would idle, so the budget has these
+ * bytes as well.
  *
  * Both numbers of a grant are sums since the start of the connection. So the next grant repairs one
  * that is lost or late. A sender that does not use its grant keeps a part of the budget from
@@ -73,7 +75,7 @@
 #define STALLED_MAX (384u << 10)
 /* That matters if our link was idle for so long in the last twice that time. */
 #define LINK_IDLE      (5 * HK_USEC)
-#define FRAME_OVERHEAD 100u /* bytes on the wire besides `len`, and small packets, about */
+#define FRAME_OVERHEAD 90u /* bytes on the wire besides `len`, and small packets, about */
 /* A sender that wants no more than this gets it at once. The first part of an eager message would
  * hold receive buffers until the rest comes. */
 #define EAGER_BYTES (20u << 10)
@@ -136,13 +138,14 @@ static uint64_t idle_time(const struct hk_engine *e)
 	return LINK_IDLE + e->grant.frame_time;
 }
 
-/* Notes how long our link was busy with a frame. */
+/* Notes how long our link was busy with a frame. It counts for a little longer than it takes. So a
+ * link that is always busy forgets after a while that it idled before. */
 static void link_busy(struct hk_engine *e, uint32_t len, uint64_t now)
 {
 	struct hk_grants *g = &e->grant;
 	uint64_t from = HK_MAX(g->busy_to, now - HK_MIN(now, 2 * idle_time(e)));
 
-	g->busy_to = HK_MIN(from, now) + time_of(e, len + FRAME_OVERHEAD);
+	g->busy_to = HK_MIN(from, now) + time_of(e, len + len / 128 + FRAME_OVERHEAD);
 }
 
 /* A sender that has not answered for so long is busy. */
@@ -407,6 +410,16 @@ static void close_idle(struct hk_engine *e, uint64_t now)
 			close_one(e, r);
 }
 
+/* Returns the budget of a grant that leaves now. */
+static uint32_t budget(const struct hk_engine *e, uint64_t now)
+{
+	uint64_t wait = e->nic_free_at - HK_MIN(e->nic_free_at, now);
+
+	if (e->cfg.classes)
+		return e->grant.budget;
+	return e->grant.budget + (uint32_t)bytes_in(e, HK_MIN(wait, e->nic_queue));
+}
+
 /* Grants a quantum to each whose turn it is, while the budget has room. */
 static void run(struct hk_engine *e, uint64_t now)
 {
@@ -426,7 +439,7 @@ static void run(struct hk_engine *e, uint64_t now)
 
 		if (bytes > EAGER_BYTES)
 			bytes = at_least;
-		if (bytes && g->out && g->out + at_least > g->budget)
+		if (bytes && g->out && g->out + at_least > budget(e, now))
 			break;
 		if (bytes) {
 			grant(e, r, bytes, now);
@@ -483,7 +496,8 @@ static void round_trip(struct hk_engine *e, uint64_t rtt, uint64_t now)
 static void grant_unasked(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
 	struct hk_grants *g = &e->grant;
-	uint32_t kept = g->out + g->quantum, free = g->budget - HK_MIN(g->budget, kept);
+	uint32_t most = budget(e, now), kept = g->out + g->quantum;
+	uint32_t free = most - HK_MIN(most, kept);
 	uint32_t bytes = HK_MIN(HK_MAX(free / UNASKED_PART, r->rx_asked), g->quantum);
 
 	if (bytes && bytes <= free && open_bytes(r) < bytes)

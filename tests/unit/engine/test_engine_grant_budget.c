@@ -37,6 +37,54 @@ TEST(the_budget_in_figures)
 	}
 }
 
+/* ---- the budget has what our NIC sends first ---------------------------------------------------
+ */
+
+/* A grant waits behind the bulk in our NIC, which the link carries at 1250 bytes in a microsecond.
+ * A NIC that sends small frames first does not let it wait. */
+TEST(a_grant_behind_our_own_bulk_is_larger)
+{
+	static const struct {
+		uint64_t wait; /* ns */
+		bool classes;
+		uint32_t bytes;   /* granted to a peer that asks for much */
+		uint32_t unasked; /* to one that has sent, while another one has 21 504 bytes */
+	} table[] = {
+		{0, false, BUDGET / QUANTUM * QUANTUM, (BUDGET - 21504 - QUANTUM) / 2},
+		{800, false, (BUDGET + 1000) / QUANTUM * QUANTUM,
+		 (BUDGET + 1000 - 21504 - QUANTUM) / 2},
+		{8000, false, (BUDGET + 10000) / QUANTUM * QUANTUM,
+		 (BUDGET + 10000 - 21504 - QUANTUM) / 2},
+		{20000, false, (BUDGET + 25000) / QUANTUM * QUANTUM, QUANTUM},
+		{90000, false, (BUDGET + 25000) / QUANTUM * QUANTUM, QUANTUM},
+		{20000, true, BUDGET / QUANTUM * QUANTUM, (BUDGET - 21504 - QUANTUM) / 2},
+	};
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(table); i++) {
+		RIG(g);
+		g.cfg.classes = table[i].classes;
+		switched(&g);
+		g.e->nic_free_at = g.now + table[i].wait;
+		rig_grant(&g, 2, 0, 1 << 24);
+		rig_poll(&g);
+		CHECK_EQ(granted_to(&g, 2), table[i].bytes);
+	}
+	for (unsigned i = 0; i < HK_ARRAY_LEN(table); i++) {
+		RIG(g);
+		g.cfg.classes = table[i].classes;
+		const hk_peer p = switched(&g);
+		const struct hk_peer_rec *r = hk_rec(g.e, p);
+
+		rig_add(&g, 3);
+		rig_grant(&g, 3, 0, 21504);
+		rig_poll(&g);
+		CHECK_EQ(granted_to(&g, 3), 21504);
+		g.e->nic_free_at = g.now + table[i].wait;
+		rig_bulk(&g, 2, 0, LONG);
+		CHECK_EQ(r->rx_granted - r->rx_bulk, table[i].unasked);
+	}
+}
+
 /* ---- the budget follows the round trip ------------------------------------------------------- */
 
 /* A packet of bulk from @endpoint that echoes the frame that we sent @rtt ago. */

@@ -51,8 +51,8 @@ TEST(nobody_is_passed_over_while_the_link_is_busy)
 }
 
 /* A sender stalls if it does not answer for 2 us and twice the round trip with a packet, 4 + 1 us.
- * It is passed over once our link was idle for 6 us. The link is busy for 1080 ns with each packet,
- * but what it received more than 12 us ago does not matter. */
+ * It is passed over once our link was idle for 6 us. The link counts as busy for 1079 ns with each
+ * packet, 1250 + 1250 / 128 + 90 bytes. Packets that came more than 12 us ago do not matter. */
 TEST(a_sender_is_passed_over_on_time)
 {
 	static const struct {
@@ -61,8 +61,8 @@ TEST(a_sender_is_passed_over_on_time)
 	} table[] = {
 		{0, 12000},
 		{5, 12000},
-		{9, 9 * 1080 - 1000 + 6000},
-		{20, 11000 + 1080 + 6000},
+		{9, 9 * 1079 - 1000 + 6000},
+		{20, 11000 + 1079 + 6000},
 	};
 
 	for (unsigned i = 0; i < HK_ARRAY_LEN(table); i++) {
