@@ -164,9 +164,9 @@ PAPER = Paper(
             "The model of MPI has the messages of eager and rendezvous protocols, and no matching.",
             kind="simulated",
             wire="100 Gb/s",
-            bound="With METIS all messages of 48 and more processes are below 16 KB. MPI "
-            "sends those at once, in the same frames as one-sided writes. They differ in the work "
-            "of the CPU, which takes no time here.",
+            bound="With METIS all messages of 48 and more processes are below 16 KB, and most of "
+            "those of 12. MPI sends these at once, in the same frames as one-sided writes. They "
+            "differ in the work of the CPU, which takes no time here.",
         ),
         Figure(
             "P3-solves",

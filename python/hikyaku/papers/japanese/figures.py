@@ -41,10 +41,23 @@ TEXTS = {
         "比べる相手は Hikyaku の上の MPI で、そのコピーのほかにはほとんど何も要りません。"
     ),
     "the wire's copies alone, of Isend and Irecv": "配線のコピーだけの、Isend と Irecv に対する比",
-    "With METIS all messages of 48 and more processes are below 16 KB.": (
-        "METIS では、48 プロセス以上のメッセージはすべて 16 KB 未満です。"
+    "With METIS all messages of 48 and more processes are below 16 KB, and most of those of 12.": (
+        "METIS では、48 プロセス以上のメッセージはすべて、12 プロセスでは大半が 16 KB 未満です。"
     ),
-    "MPI sends those at once, in the same frames as one-sided writes.": (
+    "The ring keeps its links busy.": "リングではリンクが空くことはありません。",
+    "Over two spines, no way of it has less than two thirds of the bytes that hashing's worst case "
+    "has on a link.": (
+        "二つのスパインを使うどの方法でも、リンクのバイト数は"
+        "ハッシュの最悪の場合の 3 分の 2 を下回りません。"
+    ),
+    "With recursive doubling links idle, since in each step pairs of ranks wait for each other.": (
+        "再帰倍加では、各段階でランクの組が互いに待つので、リンクが空く時間があります。"
+    ),
+    "In hashing's best case they idle less, with the same bytes on the busiest link.": (
+        "ハッシュの最良の場合は、最も混むリンクのバイト数は同じで、空く時間が短くなります。"
+    ),
+    "The cause is not known.": "原因は分かっていません。",
+    "MPI sends these at once, in the same frames as one-sided writes.": (
         "MPI はそれらをすぐに、片側書き込みと同じフレームで送ります。"
     ),
     "They differ in the work of the CPU, which takes no time here.": (
