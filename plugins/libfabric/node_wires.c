@@ -7,7 +7,8 @@
  * ports a domain may have a set of wires (worker/node_set.h), to processes that have their socket
  * there. Wires need DPDK's drivers, which take 50 ms to start. So a domain has them only if the
  * launcher says that there are others on this node, and the program asks for FI_LOCAL_COMM. MPICH
- * has shared memory of its own and does not ask. If the set cannot be opened, the ports carry all.
+ * has shared memory of its own and does not ask. If the set or a wire cannot be opened, the ports
+ * carry what it would.
  */
 #include "libfabric/provider.h"
 
@@ -22,6 +23,8 @@
 
 #define SETTING "FI_HIKYAKU_NODE_WIRES"
 #define TRIES   3 /* while others that leave remove the directory */
+/* A process has at most 32 ports of DPDK. All processes of a node see the same number. */
+#define PROCESSES_MAX 24u
 
 /* The parameter, if it is none of these words. */
 static const char *directory(void)
@@ -41,11 +44,17 @@ static bool is(const char *word)
 
 bool hk_fi_node_wires_wanted(const struct hk_fi_domain *d)
 {
-	const char *processes = hk_launcher_local_size();
+	const char *text = hk_launcher_local_size();
+	unsigned long processes = text ? strtoul(text, NULL, 10) : 1;
 
-	if (is("off") || !processes || strtoul(processes, NULL, 10) < 2)
+	if (is("off") || processes < 2 || !(d->local || is("on") || directory()))
 		return false;
-	return d->local || is("on") || directory();
+	if (processes > PROCESSES_MAX)
+		hk_fi_say(FI_LOG_INFO,
+			  "without wires to processes of this node: it has %lu, and "
+			  "wires are for %u at most",
+			  processes, PROCESSES_MAX);
+	return processes <= PROCESSES_MAX;
 }
 
 static int open_set(struct hk_fi_domain *d, uint32_t key, unsigned frame_max, struct hk_error *err)

@@ -151,6 +151,27 @@ static int look(struct hk_fi_domain *d, struct hk_fi_peer *p, unsigned ask_ms, s
 	return rc ? rc : 1;
 }
 
+static void drop_wire(struct hk_fi_domain *d, struct hk_fi_peer *p)
+{
+	if (p->wire)
+		hk_wires_abandon(d->wires, p->wire);
+	free(p->wire);
+	p->wire = NULL;
+}
+
+/* The wire to a peer of this node does not come up. The ports lead there as well. */
+static bool goes_by_ports(struct hk_fi_domain *d, struct hk_fi_peer *p, int rc, const char *why)
+{
+	if (!d->node_wires || !p->wire)
+		return false;
+	if (rc == 0 && !p->by_ports && hk_calls_reaches(d->calls, p->endpoint))
+		return false;
+	hk_fi_say(FI_LOG_INFO, "no wire to endpoint %08x of this node, so the ports carry all: %s",
+		  p->endpoint, rc ? why : "the other end has none");
+	drop_wire(d, p);
+	return true;
+}
+
 /* Makes the peer at *@index, whose name is there, a peer of the worker if its wire is up. Returns
  * whether it is, or a negative code after a warning. */
 static int connect_to(struct hk_fi_domain *d, uint32_t *index, unsigned ask_ms)
@@ -160,15 +181,17 @@ static int connect_to(struct hk_fi_domain *d, uint32_t *index, unsigned ask_ms)
 	struct txqs by;
 	int rc = look(d, p, ask_ms, &by, &err);
 
+	if (rc <= 0 && goes_by_ports(d, p, rc, err.text))
+		rc = look(d, p, 0, &by, &err);
 	if (rc == 0)
 		return 0;
 	if (rc > 0)
 		rc = meet(d, &p->name, &by, index);
 	else
 		hk_fi_warn("%s", err.text);
-	if (rc && p->wire)
-		hk_wires_abandon(d->wires, p->wire);
-	free(p->wire);
+	if (rc)
+		drop_wire(d, p);
+	free(p->wire); /* its ports are the worker's */
 	p->wire = NULL;
 	return rc ? -FI_EADDRNOTAVAIL : 1;
 }
@@ -185,11 +208,12 @@ static int begin_wire(struct hk_fi_domain *d, struct hk_fi_peer *p)
 		return -FI_ENOMEM;
 	p->wire->endpoint = p->endpoint;
 	p->wire->count = hk_fi_name_ports(&p->name);
-	if (hk_wires_begin(d->wires, p->wire, &err) == 0)
+	int rc = hk_wires_begin(d->wires, p->wire, &err);
+
+	if (rc == 0 || goes_by_ports(d, p, rc, err.text))
 		return 0;
 	hk_fi_warn("%s", err.text);
-	hk_wires_abandon(d->wires, p->wire);
-	free(p->wire);
+	drop_wire(d, p);
 	return -FI_EADDRNOTAVAIL;
 }
 
@@ -299,6 +323,10 @@ int hk_fi_peer_wait(struct hk_fi_domain *d, struct hk_fi_peer *p)
 		p->wanted = now;
 	if (!p->failed && now - p->wanted < (uint64_t)hk_fi_params.connect_timeout_ms * HK_MSEC)
 		return -FI_EAGAIN;
+	if (!p->failed && p->wire && d->node_wires) { /* the next look sees to it */
+		p->by_ports = true;
+		return -FI_EAGAIN;
+	}
 	if (p->failed && shares_node(d, p))
 		hk_fi_warn("hikyakud makes no wire to endpoint %08x, since it is on this node; "
 			   "fix: let the program's shared memory carry what stays on a node, or "

@@ -118,6 +118,7 @@ struct hk_fi_peer {
 	struct hk_fi_name name;     /* until then */
 	bool connecting;            /* its wire, or hikyakud's to its node, is not up yet */
 	bool called;                /* it knows that we want a wire */
+	bool by_ports;              /* without the wire of its node, which does not come up */
 	bool failed;                /* there will be no wire */
 	uint64_t wanted;            /* since when a send waits for the wire; 0: none does */
 };

@@ -8,6 +8,7 @@
  * between kinds of ports.
  */
 #include "port/internal.h"
+#include "port/number.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -169,7 +170,8 @@ int hk_device_make(struct hk_port_impl *p, struct hk_error *err)
 				    "fix: give each port another name",
 				    s->text);
 	}
-	if (p->is_vdev && rte_eth_dev_count_total() == RTE_MAX_ETHPORTS) {
+	/* DPDK takes the lowest number that none of its devices has */
+	if (p->is_vdev && rte_eth_dev_count_total() >= hk_number_lowest()) {
 		p->dev_name[0] = '\0';
 		return hk_error_set(err, -ENFILE,
 				    "port %s: this process has opened %d ports, the most of DPDK; "

@@ -32,6 +32,15 @@ int hk_number_take(struct hk_port_impl *p, void *queue, hk_burst *rx, hk_burst *
 			    p->spec.text, RTE_MAX_ETHPORTS);
 }
 
+unsigned hk_number_lowest(void)
+{
+	unsigned id = 0;
+
+	while (id < RTE_MAX_ETHPORTS && !queue_data[id][0])
+		id++;
+	return id;
+}
+
 void hk_number_give(struct hk_port_impl *p, const void *queue)
 {
 	if (queue_data[p->port.id][0] != queue)

@@ -17,6 +17,9 @@ typedef uint16_t hk_burst(void *queue, struct rte_mbuf **m, uint16_t n);
 int hk_number_take(struct hk_port_impl *p, void *queue, hk_burst *rx, hk_burst *tx,
 		   struct hk_error *err);
 
+/* Returns the lowest number that is taken; RTE_MAX_ETHPORTS: none is. */
+unsigned hk_number_lowest(void);
+
 /* Gives it back, if @p has taken one for @queue. */
 void hk_number_give(struct hk_port_impl *p, const void *queue);
 

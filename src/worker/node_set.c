@@ -15,19 +15,40 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
-#define NAME_LEN 32
+#define NAME_LEN 16
+/* A wire adds up to 40 bytes to it, and the path of a socket has 107. */
+#define PATH_MOST 64
+/* Before Linux 5.14 a socket that is being opened looks dead for a moment. */
+#define YOUNG_S 5
 
-/* The name of the directory in the user's base. The number of a network namespace is its own until
- * the machine restarts, and then the base is empty. */
+static uint32_t mix(uint32_t hash, const void *data, size_t len)
+{
+	const uint8_t *byte = data;
+
+	for (size_t i = 0; i < len; i++) /* FNV-1a */
+		hash = (hash ^ byte[i]) * 16777619u;
+	return hash;
+}
+
+/* The name of the directory in @base, which machines may share. So it has the network namespace and
+ * this start of the machine. */
 static int name_of_node(char name[NAME_LEN])
 {
+	char boot[64];
 	struct stat net;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, boot, sizeof(boot));
+	int rc = n <= 0 || stat("/proc/self/ns/net", &net) != 0 ? -errno : 0;
 
-	if (stat("/proc/self/ns/net", &net) != 0)
-		return -errno;
-	snprintf(name, NAME_LEN, "wires-%lu", (unsigned long)net.st_ino);
+	if (fd >= 0)
+		close(fd);
+	if (rc)
+		return rc;
+	snprintf(name, NAME_LEN, "wires-%08x",
+		 mix(mix(2166136261u, boot, (size_t)n), &net.st_ino, sizeof(net.st_ino)));
 	return 0;
 }
 
@@ -56,6 +77,7 @@ static void remove_dead(int fd, const char *path)
 {
 	DIR *dir = fdopendir(fd);
 	const struct dirent *e;
+	struct stat st;
 	char each[512];
 
 	if (!dir) {
@@ -64,7 +86,8 @@ static void remove_dead(int fd, const char *path)
 	}
 	while ((e = readdir(dir))) {
 		snprintf(each, sizeof(each), "%s/%s", path, e->d_name);
-		if (e->d_type == DT_SOCK && is_dead(each))
+		if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISSOCK(st.st_mode) && time(NULL) - st.st_mtime >= YOUNG_S && is_dead(each))
 			(void)unlinkat(dirfd(dir), e->d_name, 0); /* another process may be first */
 	}
 	closedir(dir);
@@ -76,13 +99,16 @@ int hk_node_set_open(const char *base, const char *setting, unsigned frame_max,
 	char own[HK_PRIVATE_BASE_LEN], name[NAME_LEN];
 	int rc = name_of_node(name);
 
+	out->path[0] = '\0';
 	if (rc)
-		return hk_error_set(err, rc, "/proc/self/ns/net cannot be read: %s", strerror(-rc));
+		return hk_error_set(err, rc, "/proc has no boot_id or no ns/net: %s",
+				    strerror(-rc));
 	hk_private_base(own);
 	base = base ? base : own;
-	int n = snprintf(out->path, sizeof(out->path), "%s/%s", base, name);
+	char path[PATH_MOST + 1];
+	int n = snprintf(path, sizeof(path), "%s/%s", base, name);
 
-	if (n < 0 || (size_t)n >= sizeof(out->path))
+	if (n < 0 || (size_t)n >= sizeof(path))
 		return hk_error_set(
 			err, -ENAMETOOLONG,
 			"the directory %s has too long a name; fix: set %s to another one", base,
@@ -96,8 +122,9 @@ int hk_node_set_open(const char *base, const char *setting, unsigned frame_max,
 	close(at);
 	if (fd < 0)
 		return fd;
-	remove_dead(fd, out->path);
-	snprintf(out->spec, sizeof(out->spec), "memif:dir=%s,frame=%u", out->path, frame_max);
+	remove_dead(fd, path);
+	snprintf(out->path, sizeof(out->path), "%s", path);
+	snprintf(out->spec, sizeof(out->spec), "memif:dir=%s,frame=%u", path, frame_max);
 	return 0;
 }
 

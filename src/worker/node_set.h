@@ -18,7 +18,7 @@
 
 struct hk_node_set {
 	char spec[HK_PORT_SPEC_MAX]; /* memif:dir=… */
-	char path[128];              /* of the directory */
+	char path[128];              /* of the directory; empty: there is none of ours */
 };
 
 /* Makes the directory, and removes sockets of processes that have ended. @base: a directory of this

@@ -188,12 +188,15 @@ static struct hk_txq *add_txq(struct hk_worker *w, const struct hk_port *port, s
 int hk_worker_add_port(struct hk_worker *w, struct hk_port *port, struct hk_error *err)
 {
 	int rc;
+
+	hk_biased_enter(&w->lock); /* a progress thread may poll the other ports */
 	struct hk_txq *l = add_txq(w, port, err, &rc);
 
 	if (l) {
 		l->port = port;
 		l->owned = true;
 	}
+	hk_biased_leave(&w->lock);
 	return rc;
 }
 

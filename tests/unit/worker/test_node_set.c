@@ -7,11 +7,13 @@
 #include "worker/node_set.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SETTING "TEST_DIRECTORY"
@@ -35,6 +37,16 @@ static bool has(const struct hk_node_set *set, const char *name)
 
 	snprintf(path, sizeof(path), "%s/%s", set->path, name);
 	return access(path, F_OK) == 0;
+}
+
+/* The socket was opened a minute ago. */
+static void age(const struct hk_node_set *set, const char *name)
+{
+	const struct timespec times[2] = {{.tv_sec = time(NULL) - 60}, {.tv_sec = time(NULL) - 60}};
+	char path[sizeof(set->path) + 16];
+
+	snprintf(path, sizeof(path), "%s/%s", set->path, name);
+	CHECK(utimensat(AT_FDCWD, path, times, 0) == 0);
 }
 
 TEST(a_directory_for_this_network)
@@ -71,7 +83,14 @@ TEST(sockets_of_the_dead_are_removed)
 	CHECK(listen(wire, 1) == 0);
 	close(open_socket(&set, "b.call", SOCK_DGRAM));
 	close(open_socket(&set, "b.sock", SOCK_SEQPACKET));
+	close(open_socket(&set, "young", SOCK_DGRAM)); /* it may just be opening */
+	age(&set, "a.call");
+	age(&set, "a.sock");
+	age(&set, "b.call");
+	age(&set, "b.sock");
 	CHECK_OK(hk_node_set_open(dir, SETTING, 1500, &set, ERR));
+	CHECK(has(&set, "young"));
+	age(&set, "young");
 	CHECK(has(&set, "a.call") && has(&set, "a.sock"));
 	CHECK(!has(&set, "b.call") && !has(&set, "b.sock"));
 	hk_node_set_close(&set); /* others are in it */
@@ -95,7 +114,7 @@ TEST(a_directory_that_others_may_write)
 	CHECK(chmod(dir, 0700) == 0);
 	char longer[256] = "/tmp/";
 
-	memset(longer + 5, 'x', 200);
+	memset(longer + 5, 'x', 45); /* with it 50 characters */
 	CHECK_REFUSED(hk_node_set_open(longer, SETTING, 1500, &set, ERR), -ENAMETOOLONG,
 		      "fix: set " SETTING);
 	tmp_gone(dir);
