@@ -84,7 +84,9 @@ void hk_fi_node_wires_open(struct hk_fi_domain *d, const struct hk_worker_config
 		hk_fi_node_wires_close(d);
 		return;
 	}
-	hk_fi_wires_init(d, cfg, d->node_wires->spec);
+	hk_fi_wires_init(d, cfg);
+	d->wires->count = 1;
+	memcpy(d->wires->spec[0], d->node_wires->spec, sizeof(d->wires->spec[0]));
 	hk_fi_say(FI_LOG_INFO, "wires to processes of this node: %s", d->node_wires->spec);
 }
 

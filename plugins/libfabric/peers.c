@@ -41,13 +41,19 @@ int hk_fi_peers_open(struct hk_fi_domain *d)
 	return add(d, d->name.endpoint) == HK_FI_SELF ? 0 : -FI_ENOMEM;
 }
 
+/* Forgets the wire to @p, if there is one. Its ends that the worker has got are the worker's. */
+static void drop_wire(struct hk_fi_domain *d, struct hk_fi_peer *p)
+{
+	if (p->wire)
+		hk_wires_abandon(d->wires, p->wire);
+	free(p->wire);
+	p->wire = NULL;
+}
+
 void hk_fi_peers_close(struct hk_fi_domain *d)
 {
 	for (uint32_t i = 0; i < d->peers; i++)
-		if (d->peer[i].wire) {
-			hk_wires_abandon(d->wires, d->peer[i].wire);
-			free(d->peer[i].wire);
-		}
+		drop_wire(d, &d->peer[i]);
 	free(d->peer);
 	free(d->by_worker);
 }
@@ -151,14 +157,6 @@ static int look(struct hk_fi_domain *d, struct hk_fi_peer *p, unsigned ask_ms, s
 	return rc ? rc : 1;
 }
 
-static void drop_wire(struct hk_fi_domain *d, struct hk_fi_peer *p)
-{
-	if (p->wire)
-		hk_wires_abandon(d->wires, p->wire);
-	free(p->wire);
-	p->wire = NULL;
-}
-
 /* The wire to a peer of this node does not come up. The ports lead there as well. */
 static bool goes_by_ports(struct hk_fi_domain *d, struct hk_fi_peer *p, int rc, const char *why)
 {
@@ -189,10 +187,7 @@ static int connect_to(struct hk_fi_domain *d, uint32_t *index, unsigned ask_ms)
 		rc = meet(d, &p->name, &by, index);
 	else
 		hk_fi_warn("%s", err.text);
-	if (rc)
-		drop_wire(d, p);
-	free(p->wire); /* its ports are the worker's */
-	p->wire = NULL;
+	drop_wire(d, p);
 	return rc ? -FI_EADDRNOTAVAIL : 1;
 }
 

@@ -310,8 +310,8 @@ static inline uint32_t hk_fi_peer_of(struct hk_fi_domain *d, hk_peer peer)
 		       : hk_fi_peer_of_stranger(d, peer);
 }
 
-/* Prepares the domain's wires, of the set @spec (worker.c). */
-void hk_fi_wires_init(struct hk_fi_domain *d, const struct hk_worker_config *cfg, const char *spec);
+/* Prepares the domain's wires (worker.c). The caller adds their sets. */
+void hk_fi_wires_init(struct hk_fi_domain *d, const struct hk_worker_config *cfg);
 
 /* Wires to the processes of this node (node_wires.c): does the domain want them? Opens them;
  * without them the ports carry all. */

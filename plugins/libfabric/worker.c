@@ -168,17 +168,15 @@ static int open_hosted(struct hk_fi_domain *d, const char *spec, struct hk_worke
 	return rc;
 }
 
-void hk_fi_wires_init(struct hk_fi_domain *d, const struct hk_worker_config *cfg, const char *spec)
+void hk_fi_wires_init(struct hk_fi_domain *d, const struct hk_worker_config *cfg)
 {
 	*d->wires = (struct hk_wires){
 		.worker = d->worker,
-		.count = 1,
 		.key = cfg->engine.key,
 		.endpoint = d->name.endpoint,
 		.buffers = (unsigned)PARAMS->rx_buffers,
 		.timeout_ms = PARAMS->connect_timeout_ms,
 	};
-	snprintf(d->wires->spec[0], sizeof(d->wires->spec[0]), "%s", spec);
 }
 
 static int open_wires(struct hk_fi_domain *d, const struct hk_ports *p,
@@ -189,7 +187,7 @@ static int open_wires(struct hk_fi_domain *d, const struct hk_ports *p,
 	d->wires = calloc(1, sizeof(*d->wires));
 	if (!d->wires)
 		return hk_error_set(err, -ENOMEM, "no memory");
-	hk_fi_wires_init(d, cfg, p->spec[0]);
+	hk_fi_wires_init(d, cfg);
 	d->wires->count = p->count;
 	memcpy(d->wires->spec, p->spec, sizeof(d->wires->spec));
 	return hk_calls_open(p->spec[0], cfg->engine.key, d->name.endpoint, sizeof(d->name),

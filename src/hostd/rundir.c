@@ -3,6 +3,7 @@
  * hostd/rundir.c: finds, claims and removes run directories.
  */
 #include "hostd/rundir.h"
+#include "base/hash.h"
 #include "base/private_dir.h"
 #include "hostd/control.h"
 
@@ -38,22 +39,13 @@ void hk_rundir_host(char *out, size_t len)
 			*c = '_';
 }
 
-static uint32_t hash(const char *text)
-{
-	uint32_t h = 2166136261; /* FNV-1a */
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619;
-	return h;
-}
-
 void hk_rundir_job_name(uint32_t job_key, char name[HK_RUNDIR_NAME_MAX + 1])
 {
 	char host[256];
 
 	hk_rundir_host(host, sizeof(host));
 	if (strlen(host) > HOST_MAX) {
-		uint32_t h = hash(host);
+		uint32_t h = hk_hash_text(host);
 		snprintf(host + HOST_MAX - 9, 10, "-%08x", h);
 	}
 	snprintf(name, HK_RUNDIR_NAME_MAX + 1, "job-%08x-%.24s", job_key, host);
@@ -96,7 +88,8 @@ int hk_rundir_find(const char *name, struct hk_rundir *rd, struct hk_error *err)
 	snprintf(rd->name, sizeof(rd->name), "%s", name);
 	snprintf(rd->dir, sizeof(rd->dir), "%s/%s", rd->base, rd->name);
 	/* depends on the base, too: daemons of one name in two bases must not share memory */
-	snprintf(rd->shared, sizeof(rd->shared), "hk%u-%s-%08x", uid, rd->name, hash(rd->base));
+	snprintf(rd->shared, sizeof(rd->shared), "hk%u-%s-%08x", uid, rd->name,
+		 hk_hash_text(rd->base));
 	return 0;
 }
 

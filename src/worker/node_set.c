@@ -4,7 +4,9 @@
  */
 #include "worker/node_set.h"
 
+#include "base/hash.h"
 #include "base/private_dir.h"
+#include "base/unix_socket.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,26 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NAME_LEN 16
-/* A wire adds up to 40 bytes to it, and the path of a socket has 107. */
-#define PATH_MOST 64
 /* Before Linux 5.14 a socket that is being opened looks dead for a moment. */
 #define YOUNG_S 5
-
-static uint32_t mix(uint32_t hash, const void *data, size_t len)
-{
-	const uint8_t *byte = data;
-
-	for (size_t i = 0; i < len; i++) /* FNV-1a */
-		hash = (hash ^ byte[i]) * 16777619u;
-	return hash;
-}
 
 /* The name of the directory in @base, which machines may share. So it has the network namespace and
  * this start of the machine. */
@@ -48,7 +37,7 @@ static int name_of_node(char name[NAME_LEN])
 	if (rc)
 		return rc;
 	snprintf(name, NAME_LEN, "wires-%08x",
-		 mix(mix(2166136261u, boot, (size_t)n), &net.st_ino, sizeof(net.st_ino)));
+		 hk_hash(hk_hash(HK_HASH_START, boot, (size_t)n), &net.st_ino, sizeof(net.st_ino)));
 	return 0;
 }
 
@@ -56,20 +45,11 @@ static int name_of_node(char name[NAME_LEN])
 static bool is_dead(const char *path)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	bool dead = false;
 
 	if (strlen(path) >= sizeof(to.sun_path))
 		return false;
 	strcpy(to.sun_path, path);
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	/* a live socket of another kind answers EPROTOTYPE */
-	if (fd >= 0)
-		dead = connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 &&
-		       errno == ECONNREFUSED;
-	if (fd >= 0)
-		close(fd);
-	return dead;
+	return hk_unix_socket_is_dead(&to, sizeof(to));
 }
 
 /* @fd is the directory at @path, and passes to the call. */
@@ -105,7 +85,7 @@ int hk_node_set_open(const char *base, const char *setting, unsigned frame_max,
 				    strerror(-rc));
 	hk_private_base(own);
 	base = base ? base : own;
-	char path[PATH_MOST + 1];
+	char path[HK_NODE_SET_PATH];
 	int n = snprintf(path, sizeof(path), "%s/%s", base, name);
 
 	if (n < 0 || (size_t)n >= sizeof(path))
@@ -123,7 +103,7 @@ int hk_node_set_open(const char *base, const char *setting, unsigned frame_max,
 	if (fd < 0)
 		return fd;
 	remove_dead(fd, path);
-	snprintf(out->path, sizeof(out->path), "%s", path);
+	strcpy(out->path, path);
 	snprintf(out->spec, sizeof(out->spec), "memif:dir=%s,frame=%u", path, frame_max);
 	return 0;
 }

@@ -16,9 +16,12 @@
 
 #pragma GCC visibility push(default)
 
+/* A wire adds up to 40 bytes to the path, and that of a socket has 107. */
+#define HK_NODE_SET_PATH 65
+
 struct hk_node_set {
 	char spec[HK_PORT_SPEC_MAX]; /* memif:dir=… */
-	char path[128];              /* of the directory; empty: there is none of ours */
+	char path[HK_NODE_SET_PATH]; /* of the directory; empty: there is none of ours */
 };
 
 /* Makes the directory, and removes sockets of processes that have ended. @base: a directory of this

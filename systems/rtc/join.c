@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 #define HOW_TO_START                                                                               \
 	"start it with 'mpirun -np N PROGRAM' or 'srun --mpi=pmix -n N PROGRAM', or provide a "    \
@@ -47,15 +48,6 @@ static int failed(struct hk_error *err, const char *what, pmix_status_t status)
 		"the launcher's PMIx: %s failed: %s (%d); fix: read the output of mpirun or srun, "
 		"and check that the program's libpmix is not older than theirs",
 		what, PMIx_Error_string(status), status);
-}
-
-static uint32_t hash(const char *text)
-{
-	uint32_t h = 2166136261u; /* FNV-1a */
-
-	for (; *text; text++)
-		h = (h ^ (uint8_t)*text) * 16777619u;
-	return h ? h : 1;
 }
 
 static int read_identity(struct hk_rtc_join *join, struct hk_error *err)
@@ -140,7 +132,7 @@ int hk_rtc_join_begin(struct hk_rtc_config *cfg, struct hk_rtc_join **out, struc
 	cfg->node = (uint16_t)join->me.rank;
 	cfg->nodes = (uint16_t)join->size;
 	if (cfg->key == 0)
-		cfg->key = hash(join->me.nspace);
+		cfg->key = HK_MAX(hk_hash_text(join->me.nspace), 1u);
 	*out = join;
 	return 0;
 }

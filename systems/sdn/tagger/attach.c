@@ -4,6 +4,7 @@
  */
 #include "sdn/tagger/attach.h"
 
+#include "base/unix_socket.h"
 #include "wire/tag.h"
 
 #include <bpf/bpf.h>
@@ -190,15 +191,10 @@ int hk_tagger_attach_claim(unsigned job, struct hk_error *err)
 /* Whether @job is claimed. Nobody reads the socket of a claim, but connecting to it succeeds. */
 static bool claimed(unsigned job)
 {
-	int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_un addr;
 	socklen_t len = address_of(job, &addr);
-	bool there = sock < 0 || connect(sock, (struct sockaddr *)&addr, len) == 0 ||
-		     errno != ECONNREFUSED;
 
-	if (sock >= 0)
-		close(sock);
-	return there;
+	return !hk_unix_socket_is_dead(&addr, len);
 }
 
 /* ---- tcx ------------------------------------------------------------------------------------- */

@@ -102,7 +102,7 @@ struct region end_region(struct end *e, void *at, size_t len, uint64_t access)
 	return r;
 }
 
-static void meet(struct end *e, const struct end *other)
+void end_meet(struct end *e, const struct end *other)
 {
 	char name[2][64];
 	size_t len = sizeof(name[0]);
@@ -135,8 +135,8 @@ void ends_open_with(struct ends *e, uint64_t caps, uint64_t op_flags)
 {
 	end_open(&e->a, caps, op_flags);
 	end_open(&e->b, caps, op_flags);
-	meet(&e->a, &e->b);
-	meet(&e->b, &e->a);
+	end_meet(&e->a, &e->b);
+	end_meet(&e->b, &e->a);
 	if (getenv("FI_HIKYAKU_NODE_WIRES")) {
 		await_wire(e, &e->a, &e->b);
 		await_wire(e, &e->b, &e->a);

@@ -35,6 +35,9 @@ void end_close(struct end *e);
 /* Replaces the queue and the endpoint of @e by ones that sleep. Returns their descriptor. */
 int end_sleeps(struct end *e, enum fi_wait_obj obj);
 
+/* Inserts the names of both into the AV of @e. */
+void end_meet(struct end *e, const struct end *other);
+
 struct ends {
 	struct end a, b;
 };

@@ -35,15 +35,6 @@ TEST(wires_that_are_in_use_wake_nobody)
 	ends_close(&e);
 }
 
-static void insert(struct end *e, const struct end *other)
-{
-	char name[64];
-	size_t len = sizeof(name);
-
-	FI_OK(fi_getname(&other->ep->fid, name, &len));
-	CHECK_EQ(fi_av_insert(e->av, name, 1, &e->peer, 0, NULL), 1);
-}
-
 /* The peer gave its name away while it had wires, and has none when its turn comes. */
 TEST(a_peer_that_drops_its_wires_is_reached_by_ports)
 {
@@ -55,10 +46,10 @@ TEST(a_peer_that_drops_its_wires_is_reached_by_ports)
 
 	end_open(&e.a, 0, 0);
 	end_open(&e.b, 0, 0);
-	insert(&e.a, &e.b);
+	end_meet(&e.a, &e.b);
 	FI_OK(fi_cq_open(e.b.domain, &attr, &cq, NULL));
 	FI_OK(fi_close(&cq->fid));
-	insert(&e.b, &e.a);
+	end_meet(&e.b, &e.a);
 	FI_OK(fi_trecv(e.b.ep, to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
 	while ((rc = fi_tinject(e.a.ep, "message", 8, e.a.peer, 1)) == -FI_EAGAIN)
 		(void)fi_cq_read(e.a.cq, NULL, 0);
