@@ -13,8 +13,10 @@ import pytest
 from execute import execute
 from hikyaku import process
 from hikyaku.checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
+from hikyaku.dpdk_drivers import driver_directory
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import Job, Lab, down, down_dead, lab_id, network, own_name
+from hikyaku.lab.drivers import VIRTUAL
 from hikyaku.lab.run import Output
 from mpi_programs import HUGE_MB
 
@@ -211,6 +213,15 @@ def test_a_node_sees_its_own_interfaces(get_lab):
     assert sorted(names) == sorted(link["ifname"] for link in there)
     mtu = {link["ifname"]: link["mtu"] for link in there}
     assert int(in_lab(lab, "node0", "cat", "/sys/class/net/hk0/mtu")) == mtu["hk0"]
+
+
+def test_a_node_has_the_drivers_of_virtual_devices_alone(get_lab):
+    # A start of DPDK loads each driver that it finds.
+    directory = driver_directory()
+    assert directory is not None
+    lab = get_lab(2, "memif", 1)
+    names = in_lab(lab, "node0", "ls", str(directory)).split()
+    assert {name.partition(".so")[0] for name in names} == {f"librte_{name}" for name in VIRTUAL}
 
 
 def test_exec_passes_arguments_and_status(get_lab, hikyaku):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The guest's file system: busybox, our programs and the libraries that they need, as an archive.
 
-busybox writes the archive, in the form of cpio that the kernel reads ("newc"). DPDK loads its
-drivers from a directory and skips names other than librte_*.so.ABI, so they keep their full names.
+busybox writes it in the form of cpio that the kernel reads ("newc").
 """
 
 import gzip
@@ -15,6 +14,7 @@ from pathlib import Path
 from .. import process
 from ..called import install_deps
 from ..checkout import built
+from ..dpdk_drivers import driver_directory, driver_files
 from ..errors import HikyakuError
 from .kernel import MODULES, Kernel, dependencies
 
@@ -79,17 +79,15 @@ def _libraries(program: Path) -> set[Path]:
 
 
 def _drivers() -> list[Path]:
-    where = sorted(Path("/usr/lib").glob("*/dpdk/pmds-*"))
-    if not where:
+    where = driver_directory()
+    if where is None:
         raise HikyakuError("DPDK's drivers are not in /usr/lib/*/dpdk", install_deps())
     found = []
     for name in DRIVERS:
-        real = [
-            p for p in where[-1].glob(f"librte_{name}.so.*") if not p.is_symlink() and p.is_file()
-        ]
-        if not real:
-            raise HikyakuError(f"DPDK's driver librte_{name} is not in {where[-1]}")
-        found.append(real[0])
+        files = driver_files(where, name)
+        if not files:
+            raise HikyakuError(f"DPDK's driver librte_{name} is not in {where}")
+        found.append(files[0])
     return found
 
 

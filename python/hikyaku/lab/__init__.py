@@ -21,7 +21,7 @@ from .. import process
 from ..checkout import LAUNCHER, ROOT, private_dir
 from ..errors import HikyakuError
 from ..own import own_name, write_maker
-from . import huge, network, others, ovs, ready, run, runs, topology, wiring
+from . import drivers, huge, network, others, ovs, ready, run, runs, topology, wiring
 from .job import MEMIF_WIRES, Job, RunResult
 from .names import all_names, check_name, checkout_of, lab_directory, lab_id
 from .others import KnownLab, other_labs
@@ -190,6 +190,7 @@ class Lab:
         (self.directory / "runs").mkdir(mode=0o700)
         for script in ("enter.sh", "agent.sh"):
             shutil.copy(_SCRIPTS / script, self.directory / script)
+        drivers.write(self.directory)
         hosts = ["127.0.0.1 localhost"]
         for node in self.topology.nodes:
             own = self.node_directory(node.name)

@@ -6,8 +6,8 @@
 # `ip netns exec` would remount /sys and so hide pinned eBPF programs.
 #
 # Each command has a host name, a hosts file and a /dev/shm of its own, which end with it. Nodes of
-# a real cluster share no memory either. /sys shows the interfaces of the namespace. Other
-# directories last as long as the node:
+# a real cluster share no memory either. /sys shows the interfaces of the namespace, and DPDK finds
+# the drivers of virtual devices alone (drivers.py). Other directories last as long as the node:
 #
 #   HIKYAKU_RUNDIR      run directories of daemons
 #   HIKYAKU_HUGE_DIR    the hugetlbfs, if the node has huge pages
@@ -38,6 +38,10 @@ unset HIKYAKU_HUGE_DIR # the machine's own is not the node's
 if [ -d "$own/huge" ]; then
 	export HIKYAKU_HUGE_DIR="$own/huge"
 fi
+place=
+if [ -f "$dir/drivers.place" ]; then
+	read -r place <"$dir/drivers.place"
+fi
 
 # shellcheck disable=SC2016 # expanded by the inner shell
 exec nsenter --net="/run/netns/$netns" unshare --uts --mount taskset -c "$cpus" sh -c '
@@ -48,5 +52,8 @@ exec nsenter --net="/run/netns/$netns" unshare --uts --mount taskset -c "$cpus" 
 	mount --bind /dev/shm/devices/virtual/net /sys/devices/virtual/net
 	umount /dev/shm
 	mount -t tmpfs -o mode=1777 hikyaku /dev/shm
-	shift 2
-	exec "$@"' "$node" "$node" "$dir/hosts" "$@"
+	if [ "$4" ]; then
+		mount --bind "$3" "$4"
+	fi
+	shift 4
+	exec "$@"' "$node" "$node" "$dir/hosts" "$dir/drivers" "$place" "$@"
