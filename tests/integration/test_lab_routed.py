@@ -194,15 +194,17 @@ def packets_by_way(lab: Lab) -> list[int]:
 
 @pytest.mark.parametrize("port", PORTS)
 def test_several_sockets_take_several_ways(get_lab, program, port):
-    """Eight flows in each direction: by chance, one run of 32000 has all on one way."""
+    """A job has eight flows. Both directions of a flow take one way, since the kernel's hash sorts
+    addresses and ports. So one job of 128 has all on one way by chance, two jobs in 32000 have."""
     lab = get_lab(2, "routed", 1)
     argv = [program("tests/mpi/mpi_p2p_random"), "--rounds", "5"]
     before = packets_by_way(lab)
-    done = lab.mpirun(2, argv, mca={"btl_hikyaku_port": "+".join([port] * 8)})
-    assert done.returncode == 0, done.stderr
-    assert "PASS p2p_random" in done.stdout
+    for _ in range(2):
+        done = lab.mpirun(2, argv, mca={"btl_hikyaku_port": "+".join([port] * 8)})
+        assert done.returncode == 0, done.stderr
+        assert "PASS p2p_random" in done.stdout
     ways = [now - then for now, then in zip(packets_by_way(lab), before, strict=True)]
-    assert min(ways) > sum(ways) / 20, ways
+    assert min(ways) > sum(ways) / 40, ways
 
 
 def test_the_way_comes_back_with_the_link(get_lab, hikyaku, program):
