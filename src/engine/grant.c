@@ -39,9 +39,9 @@
  * given the grants up, and small packets would wait behind them.
  *
  * Busy senders. A sender that is busy with other receivers does not answer. Its turn then ends, and
- * what it has open does not count against the budget, up to STALLED_MAX. Otherwise a receiver would
- * idle while all its turns are with busy senders. A packet that waits in the queue in front of our
- * own link looks the same. So the engine does this only while that link idles.
+ * what it has open does not count against the budget, up to `stalled_max`. Otherwise a receiver
+ * would idle while all its turns are with busy senders. A packet that waits in the queue in front
+ * of our own link looks the same. So the engine does this only while that link idles.
  *
  * A sender that nobody else waits for gets its next grant without asking, while it uses the last
  * one. It is half of the budget that is free, at most a quantum, and at least as much as it asked
@@ -69,10 +69,11 @@
 #define HK_GRANT_LIFE (500 * HK_USEC)
 /* Bulk that waits for our own NIC waits in the send queue, except for so long. */
 #define NIC_QUEUE_TIME (20 * HK_USEC)
-/* A sender that has not answered for two round trips and so long serves others. Bytes that such
- * senders may have open in addition to the budget. */
-#define STALL_TIME  (2 * HK_USEC)
-#define STALLED_MAX (384u << 10)
+/* A sender that has not answered for two round trips and so long serves others. Such senders may
+ * have so many bytes open in addition to the budget, and at most what the link carries so long. */
+#define STALL_TIME   (2 * HK_USEC)
+#define STALLED_MAX  (384u << 10)
+#define STALLED_TIME (320 * HK_USEC)
 /* That matters if our link was idle for so long in the last twice that time. */
 #define LINK_IDLE      (5 * HK_USEC)
 #define FRAME_OVERHEAD 90u /* bytes on the wire besides `len`, and small packets, about */
@@ -114,8 +115,8 @@ static void set_budget(struct hk_engine *e)
 	uint64_t frame = HK_MAX(g->frame, HK_LONG_FRAME);
 	uint64_t queue = HK_MIN(bytes_in(e, QUEUE_TIME), QUEUE_BYTES);
 
-	/* below two frames the link would idle between them */
-	uint64_t budget = bytes_in(e, g->base) + HK_MAX(queue, 2 * frame);
+	/* below three frames the link would idle between them */
+	uint64_t budget = bytes_in(e, g->base) + HK_MAX(queue, 3 * frame);
 
 	g->budget = (uint32_t)HK_MIN(budget, BUDGET_MAX);
 	/* of whole packets, so that none exceeds it */
@@ -163,6 +164,7 @@ void hk_grant_init(struct hk_engine *e)
 	g->random = e->cfg.endpoint * 2654435761u;
 	g->due = e->send_due = UINT64_MAX;
 	g->base = ROUND_TRIP_START;
+	g->stalled_max = (uint32_t)HK_MIN(bytes_in(e, STALLED_TIME), STALLED_MAX);
 	set_budget(e);
 }
 
@@ -365,7 +367,7 @@ static bool may_stall(const struct hk_engine *e)
 	const struct hk_grants *g = &e->grant;
 	uint32_t p = g->list[HK_GRANT_OPEN].head;
 
-	if (p == HK_NIL || g->stalled + open_bytes(hk_rec(e, p)) > STALLED_MAX)
+	if (p == HK_NIL || g->stalled + open_bytes(hk_rec(e, p)) > g->stalled_max)
 		return false;
 	/* others must want it */
 	return g->waiting || g->turns > hk_rec(e, p)->in_turn;
@@ -550,9 +552,7 @@ void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_
 	r->has_bulk = 1;
 	link_busy(e, 0, now); /* a crowd of requests delays the packets behind them */
 	/* the bulk that follows echoes this frame, by which its receiver measures the round trip */
-	r->ts_recent = tsval;
-	r->ts_at = now;
-	r->ts_not_polling = e->not_polling;
+	hk_note_tsval(e, r, tsval, now);
 	granted(e, r, g->granted, now);
 	/* to us, the receiver. A grant that ends must not take this request with it */
 	close_idle(e, now);

@@ -191,9 +191,7 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 		hk_grant_arrived(e, r, h->len, hk_echo_age(h->tsecr, now), now);
 	if (h->len >= HK_LONG_FRAME)
 		r->long_at = hk_coarse_ms(now);
-	r->ts_recent = h->tsval;
-	r->ts_at = now;
-	r->ts_not_polling = e->not_polling;
+	hk_note_tsval(e, r, h->tsval, now);
 	r->ack_pending += 1 + h->len / 4096;
 	hk_ack_schedule(e, r, now,
 			disorder || (h->flags & HK_WIRE_F_ACK_NOW) ||
@@ -395,8 +393,10 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 	if (h->type == HK_WIRE_ACK) {
 		rx->result = HK_RX_CONTROL;
 		e->n.rx_acks++;
-		if (h->flags & HK_WIRE_F_ACK_NOW)
+		if (h->flags & HK_WIRE_F_ACK_NOW) {
+			hk_note_tsval(e, r, h->tsval, now); /* by this the peer knows the answer */
 			hk_ack_schedule(e, r, now, true);
+		}
 		return;
 	}
 	input_packet(e, r, rx, token, now);

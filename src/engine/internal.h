@@ -187,6 +187,7 @@ enum hk_grant_list { HK_GRANT_NONE = 0, HK_GRANT_OPEN, HK_GRANT_STALLED, HK_GRAN
 struct hk_grants {
 	uint32_t out;             /* bytes that are granted and have not arrived */
 	uint32_t stalled;         /* those of senders that do not answer; not in `out` */
+	uint32_t stalled_max;     /* limit of `stalled` */
 	uint32_t budget, quantum; /* limit of `out`; bytes of one grant */
 	uint32_t frame;           /* `len` of the longest packet of bulk seen */
 	uint64_t frame_time;      /* what our link needs for it, ns */
@@ -420,6 +421,14 @@ void hk_grant_forget(struct hk_engine *e, struct hk_peer_rec *r);
 /* ---- loss.c */
 void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
 		 uint64_t now);
+/* Our frames to @r echo @tsval from now on. */
+static inline void hk_note_tsval(const struct hk_engine *e, struct hk_peer_rec *r, uint32_t tsval,
+				 uint64_t now)
+{
+	r->ts_recent = tsval;
+	r->ts_at = now;
+	r->ts_not_polling = e->not_polling;
+}
 /* Returns how long ago, in ns, we sent the frame whose timestamp comes back as @tsecr. The time
  * that the peer waited is left out. 0: the frame has no echo. */
 static inline uint64_t hk_echo_age(uint32_t tsecr, uint64_t now)

@@ -220,14 +220,13 @@ static bool awaits_answer(const struct hk_peer_rec *r)
 	       r->timer == HK_TIMER_RESEND;
 }
 
-/* Returns whether the frame answers our probe. A pure acknowledgement does. A data frame or
- * a probe of the peer carries acknowledgements too. It is an answer if the peer sent it after our
- * probe must have arrived. */
-static bool is_answer(const struct hk_peer_rec *r, const struct hk_frame *f, uint64_t age,
-		      uint64_t now)
+/* Returns whether the frame answers our probe. The peer sent it after the probe, or a later frame
+ * of ours, had arrived. Other acknowledgements may have been on their way, such as grants. */
+static bool is_answer(const struct hk_peer_rec *r, uint64_t age, uint64_t now)
 {
-	return (f->h.type == HK_WIRE_ACK && !(f->h.flags & HK_WIRE_F_ACK_NOW)) ||
-	       (age && now - age >= r->timer_armed);
+	const uint64_t rounding = UINT64_C(2) << HK_WIRE_TS_SHIFT;
+
+	return age && now - age + rounding >= r->timer_armed;
 }
 
 /* ---- acknowledgements ---------------------------------------------------------------------- */
@@ -395,7 +394,7 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 			hk_cc_marks(e, r, newly, f->h.marks, now);
 		r->backoff = 0;
 		r->probed = HK_PROBED_NOT;
-	} else if (HK_UNLIKELY(awaits_answer(r)) && is_answer(r, f, age, now)) {
+	} else if (HK_UNLIKELY(awaits_answer(r)) && is_answer(r, age, now)) {
 		probe_answered(e, r);
 	}
 	if (r->tx_una == r->tx_next) {

@@ -169,7 +169,8 @@ TEST(a_silent_peer_is_asked)
 }
 
 /* The peer's answer does not acknowledge the last packet before the probe: that one is resent,
- * once, and no later one. */
+ * once, and no later one. An acknowledgement that left before the probe arrived, such as a grant,
+ * does not answer it. */
 TEST(an_answer_tells_what_is_lost)
 {
 	RIG(g);
@@ -182,6 +183,9 @@ TEST(an_answer_tells_what_is_lost)
 		 HK_WIRE_F_ACK_NOW); /* a probe of the peer's own: it may not have ours yet */
 	CHECK_EQ(rig_poll(&g), 1);   /* the answer to that probe */
 	CHECK_EQ(g.out[0].kind, HK_OUT_CONTROL);
+	ack_echo(&g, 1, 0);
+	CHECK_EQ(rig_poll(&g), 0);
+	g.now += RTT;
 	ack_echo(&g, 1, 0);
 	CHECK_EQ(rig_poll(&g), 1);
 	CHECK(g.out[0].kind == HK_OUT_RESEND && g.out[0].token == 3);
@@ -197,6 +201,25 @@ TEST(an_answer_tells_what_is_lost)
 		last = g.now;
 		ack_echo(&g, 1, 0); /* the peer is alive, but never gets the packet */
 	}
+}
+
+/* The answer echoes the probe. By that the peer knows it from what was on its way before. */
+TEST(an_answer_echoes_the_probe)
+{
+	RIG(g);
+	rig_pair(&g);
+	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
+
+	h.tsval = 70;
+	rig_input(&g, &h, NULL, 0);
+	h = rig_hdr(&g, 2, HK_WIRE_ACK);
+	h.flags = HK_WIRE_F_ACK_NOW;
+	h.psn = 1;
+	h.tsval = 77;
+	rig_input(&g, &h, NULL, 0);
+	g.now += 3u << HK_WIRE_TS_SHIFT; /* the answer leaves later, which does not count */
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK_EQ(rig_out(&g, 0).tsecr, 77 + 3);
 }
 
 /* Makes a header of the peer echo a packet sent at @sent_at. */
@@ -265,6 +288,7 @@ TEST(an_answer_to_a_stand_in)
 	CHECK(hk_engine_send(g.e, p, &borrowed, g.now, &h));
 	hk_engine_set_proxy(g.e, true);
 	next_is_a_question(&g);
+	g.now += RTT;
 	ack_echo(&g, 1, 0);
 	CHECK_EQ(rig_poll(&g), 1);
 	CHECK(g.out[0].kind == HK_OUT_RESEND && g.out[0].token == 3);
