@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * examples/hello: two processes send each other a message and a put.
+ * examples/hello: a client puts a text into memory of a server, and sends a message.
  *
  *   cc hello.c -o hello $(pkg-config --cflags --libs hikyaku)
  *   ./hello /tmp/hello server &

@@ -11,8 +11,9 @@
  *   owner:  hk_worker_region_arrived(w, r) counts the bytes that have arrived
  *
  * Checks. Nothing on the wire is an address: an id names a slot and its generation. Every access is
- * checked against the region's length, its access rights and its peer. A put that fails a check is
- * dropped and counted; a get is refused.
+ * checked against the region's length, its access rights and its peer. A frame of a put that fails
+ * a check is dropped and counted. So a put that begins in a region and ends beyond it writes a
+ * part. A get that fails a check is refused.
  *
  * Order. Puts and messages to one peer arrive in the order of their calls. So a message that is
  * sent after a put tells that its bytes have arrived. Bytes of one put arrive in any order.
@@ -90,12 +91,12 @@ void hk_worker_region_del(struct hk_worker *w, hk_region r);
 /* Bytes of puts that have arrived so far, each counted once. 0 if there is no such region. */
 uint64_t hk_worker_region_arrived(const struct hk_worker *w, hk_region r);
 
-/* Writes @len (not 0) bytes from @src to @offset of @peer's region @remote. Returns 0, or -ENOTCONN
- * if the peer is not connected; then @done is not called. */
+/* Writes @len bytes from @src to @offset of @peer's region @remote. Returns 0, or without a call of
+ * @done -ENOTCONN if the peer is not connected, and -EINVAL if @len is 0. */
 int hk_worker_put(struct hk_worker *w, hk_peer peer, struct hk_op *op, const void *src, size_t len,
 		  hk_region remote, uint64_t offset, hk_done_fn done, void *arg);
 
-/* Reads @len (not 0) bytes at @offset of @peer's region @remote to @dst. Returns 0 or -ENOTCONN. Of
+/* Reads @len bytes at @offset of @peer's region @remote to @dst. Returns as hk_worker_put(). Of
  * each peer's gets few are in flight at once; the others wait, and their number has no limit. */
 int hk_worker_get(struct hk_worker *w, hk_peer peer, struct hk_op *op, void *dst, size_t len,
 		  hk_region remote, uint64_t offset, hk_done_fn done, void *arg);

@@ -165,6 +165,8 @@ int hk_worker_get(struct hk_worker *w, hk_peer p, struct hk_op *op, void *dst, s
 {
 	int rc = -ENOTCONN;
 
+	if (HK_UNLIKELY(len == 0))
+		return -EINVAL;
 	hk_op_init(op, p, dst, len, remote, offset, done, arg);
 	hk_biased_enter(&w->lock);
 	if (HK_LIKELY(hk_peer_connected(w, p))) {

@@ -253,6 +253,8 @@ static int put_begin(struct hk_worker *w, struct hk_op *op)
 int hk_worker_put(struct hk_worker *w, hk_peer p, struct hk_op *op, const void *src, size_t len,
 		  hk_region remote, uint64_t offset, hk_done_fn done, void *arg)
 {
+	if (HK_UNLIKELY(len == 0))
+		return -EINVAL;
 	hk_op_init(op, p, (void *)(uintptr_t)src, len, remote, offset, done, arg);
 	return put_begin(w, op);
 }

@@ -126,6 +126,7 @@ EACH_WAY(what_is_not_allowed_is_refused)
 	MAPPED(mine, 10);
 	MAPPED(copy, 9);
 	struct hk_worker *w = end[B].w;
+	struct hk_op none;
 	hk_region writable = hk_worker_region_add(w, m, 1000, HK_REGION_WRITE, end[B].peer),
 		  r = hk_worker_region_add(w, m, 1000, HK_REGION_READ, end[B].peer),
 		  other = hk_worker_region_add(w, m, 1000, HK_REGION_READ | HK_REGION_WRITE,
@@ -135,6 +136,9 @@ EACH_WAY(what_is_not_allowed_is_refused)
 
 	hk_worker_region_del(w, gone);
 	hk_worker_region_del(w, gone); /* a second time: nothing */
+	CHECK_EQ(hk_worker_put(end[A].w, end[A].peer, &none, mine, 0, writable, 0, NULL, NULL),
+		 -EINVAL);
+	CHECK_EQ(hk_worker_get(end[A].w, end[A].peer, &none, mine, 0, r, 0, NULL, NULL), -EINVAL);
 	CHECK_EQ(get(A, mine, 10, writable, 0), -EACCES);
 	CHECK_EQ(get(A, mine, 10, r, 991), -EACCES);
 	CHECK_EQ(get(A, mine, 10, r, UINT64_MAX - 4), -EACCES);
