@@ -361,6 +361,28 @@ def test_a_path_by_the_names_of_hosts(rest):
     )
 
 
+def test_a_path_to_a_host_that_is_cut_off(rest):
+    """Its frames are flooded. The hosts that get them have their own names, and it is not there."""
+    a, b, c = 0x0200_0000_0001, 0x0200_0000_0002, 0x0200_0000_0003
+    rest.c.names = Names({mac: (f"node{mac % 8}", "tcp0") for mac in (a, b, c)})
+    graph = rest.c.network.graph
+    graph.add_switch(1, [1, 2])
+    graph.add_switch(2, [1])
+    graph.hosts |= {a: (1, 1), b: (1, 2), c: (2, 1)}
+    asyncio.run(rest.c._update())
+
+    def way(destination: str) -> tuple[list[str], bool | None]:
+        status, answer = ask(rest, "GET", "/v1/path", source="node1", destination=destination)
+        assert status == 200
+        return [each["name"] for each in answer["receivers"]], answer["arrives"]
+
+    assert way("node2") == (["node2"], True)
+    assert way("node3") == (["node2"], False)
+    assert way("02:00:00:00:00:09") == (["node2"], None)
+    graph.ports[1].remove(2)  # the link of node2 is cut
+    assert way("node2") == ([], False)
+
+
 def test_a_path_is_followed_once_until_the_rules_change(rest, monkeypatch):
     network = rest.c.network = networks.of_wiring("leaf-spine:1x2x4")
     rest.c.jobs[1] = networks.job_on(network, 8)

@@ -423,6 +423,12 @@ def sdn_path(
         hop(host["switch_name"], host["name"] or host["address"], host["link"])
     if not way["receivers"]:
         click.echo("the switches drop it")
+    if way["arrives"] is False:
+        where = ["--lab", lab_name] if lab_name else ["--state", str(state)] if state else []
+        status = shlex.join(["hikyaku", "sdn", "status", *where])
+        raise HikyakuError(
+            f"a frame to {destination} does not arrive, because a link is cut", as_typed(status)
+        )
 
 
 @sdn.command("forget")

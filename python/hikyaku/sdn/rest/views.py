@@ -139,6 +139,9 @@ class Views:
             if a < b
         ]
 
+    def _up(self, at: Port) -> bool:
+        return at[1] in self.c.network.graph.ports.get(at[0], ())
+
     def _hosts(self) -> list[dict]:
         c = self.c
         ranks: dict[int, list[dict]] = defaultdict(list)
@@ -148,7 +151,7 @@ class Views:
         return [
             {
                 **self._node(mac, at),
-                "up": at[1] in c.network.graph.ports.get(at[0], ()),
+                "up": self._up(at),
                 "ranks": ranks.get(mac, []),
                 "bits_to_host": c.network.load.get(at, 0.0),
             }
@@ -209,7 +212,12 @@ class Views:
         source, destination = (self._address(request, end) for end in ("source", "destination"))
         if source not in hosts:
             raise Refused(404, f"the host with address {to_mac(source)} is unknown")
-        return web.json_response(self._way(hosts[source], Frame(source, destination)))
+        way = self._way(hosts[source], Frame(source, destination))
+        there = hosts.get(destination)
+        arrives = None
+        if there is not None:
+            arrives = any(self._end(there).items() <= each.items() for each in way["receivers"])
+        return web.json_response(way | {"arrives": arrives})
 
     def _address(self, request: web.Request, what: str) -> int:
         """The host's address that the query of @request gives as @what: itself, or by a name."""
@@ -233,7 +241,8 @@ class Views:
 
     def _way(self, at: Port, frame: Frame) -> dict:
         """The way of @frame, which a host at @at sends. Its links are in the order in which the
-        frame crosses them, each with the number of its hop."""
+        frame crosses them, each with the number of its hop. Hosts that get the frame although it is
+        for another one are receivers, too: switches flood a frame whose host they do not know."""
         graph = self.c.network.graph
         journey = self._paths.journey(graph, self.c.masked, at, frame)
         links, hops = [], {at[0]: 0}
@@ -245,5 +254,11 @@ class Views:
             hops.setdefault(other[0], hop)
             name = self.c.link_name(*sorted((end, other)))
             links.append({**self._link(end, other), "name": name, "hop": hop})
-        receivers = [self._node(mac, (s, p)) for s, p, mac in journey.delivered]
+        at_port = {there: mac for mac, there in graph.hosts.items()}
+        receivers = []
+        for switch, port, mac in journey.delivered:
+            there = switch, port
+            if self._up(there):
+                here = mac if graph.hosts.get(mac) == there else at_port.get(there, mac)
+                receivers.append(self._node(here, there))
         return {"source": self._node(frame.src, at), "links": links, "receivers": receivers}
