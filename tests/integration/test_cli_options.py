@@ -17,6 +17,7 @@ from hikyaku.checkout import ROOT
 from hikyaku.cli.main import main
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import openmpi
+from hikyaku.lab.built_for import check_built_for
 from hikyaku.lab.job import Job, check
 
 
@@ -221,3 +222,36 @@ def test_ranks_behind_a_daemon_are_not_tagged_by_switches(mode):
 def test_examples_of_help_are_as_the_user_calls_it(hikyaku):
     said = execute([*hikyaku, "sdn", "--help"]).stdout
     assert f"{hikyaku[0]} sdn status --lab default" in said
+
+
+@pytest.mark.parametrize(
+    ("needs", "name", "refused"),
+    [
+        (b"libmpi.so.40", "mpich", "build it with $("),
+        (b"libmpi.so.40", "impi", "mpi install mpich)/bin/mpicc, or leave out --mpi impi"),
+        (b"libmpi.so.12", None, "lab mpirun --mpi mpich"),
+        (b"libmpich.so.12", "openmpi5", "lab mpirun --mpi mpich"),
+        (b"libmpi.so.40", None, None),
+        (b"libmpi.so.40", "openmpi-ofi", None),
+        (b"libmpi.so.12", "impi", None),
+        (b"libm.so.6", "mpich", None),
+    ],
+)
+def test_a_program_of_another_mpi_is_refused(tmp_path, needs, name, refused):
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF" + bytes(60) + b"libc.so.6\0" + needs + b"\0")
+    program.chmod(0o755)
+    job = Job([str(program)], mpi=name)
+    if refused is None:
+        check_built_for(job, str(program))
+        return
+    with pytest.raises(HikyakuError) as raised:
+        check_built_for(job, str(program))
+    assert refused in str(raised.value)
+
+
+def test_a_script_is_for_any_mpi(tmp_path):
+    script = tmp_path / "script"
+    script.write_bytes(b"#!/bin/sh\n# libmpi.so.12\0\0libmpi.so.12\0")
+    script.chmod(0o755)
+    check_built_for(Job([str(script)]), str(script))

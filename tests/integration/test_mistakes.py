@@ -178,6 +178,16 @@ IN_A_LAB = [
         "fix: use hikyaku",
     ),
     ("lab mpirun --lab {memif} -np 2 none", "'none' is not in PATH", "fix: give its path"),
+    (
+        "lab mpirun --lab {memif} --backend udp -np 2 true",
+        "'udp' is not in PATH",
+        "or leave out '--backend udp', which is not an option of mpirun",
+    ),
+    (
+        "lab mpirun --lab {memif} --mpi mpich -np 2 {build}/tests/mpi/mpi_digest",
+        "mpi_digest is built for Open MPI, and this job is one of mpich",
+        "or leave out --mpi mpich",
+    ),
     ("lab mpirun --lab {memif} --mode hybrd -np 2 true", "no mode 'hybrd'", "fix: --mode inline"),
     ("lab mpirun --lab {memif} --mode hybrid -np 2 true", "no huge pages", "--huge 512"),
     ("lab mpirun --lab {memif} -np 100 true", "each of 100 ranks needs 50 wires", "--wire veth"),

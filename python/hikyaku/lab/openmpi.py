@@ -58,6 +58,8 @@ def check_program(options: list[str], program: str) -> None:
         return
     if "/" not in program:
         fix = f"give its path, such as ./{program}"
+        if options and options[-1].startswith("-"):  # a mistyped option, with its value?
+            fix += f"; or leave out '{options[-1]} {program}', which is not an option of mpirun"
         raise HikyakuError(f"the program '{program}' is not in PATH", fix)
     path = Path(program)
     if not path.exists():

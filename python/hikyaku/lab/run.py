@@ -21,6 +21,7 @@ from typing import IO, NoReturn
 from .. import mpi, process
 from ..errors import HikyakuError
 from . import hydra, ofi, openmpi, ranks, severed
+from .built_for import check_built_for
 from .job import Job, RunResult, check, check_backend, check_wires
 from .ready import start_command
 from .runs import run_directory
@@ -202,12 +203,14 @@ def _check_all(topology: Topology, job: Job, given: Mapping[str, str]) -> None:
     if job.mpi in mpi.BY_HYDRA:
         hydra.check(options)
         openmpi.check_program([], program[0])
+        check_built_for(job, program[0])
         check(topology, job)
         check_wires(topology, job, hydra.rank_count(options) or 1, given)
         return
     count = openmpi.rank_count(options)
     openmpi.check_hosts(options, [node.name for node in topology.nodes])
     openmpi.check_program(options, program[0])
+    check_built_for(job, program[0])
     openmpi.check_parameters(options)
     openmpi.check_exports(options)
     check(topology, job)
