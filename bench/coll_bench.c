@@ -38,6 +38,10 @@
 enum collective { ALLREDUCE, BCAST, ALLTOALL, COLLECTIVES };
 static const char *const name[COLLECTIVES] = {"allreduce", "bcast", "alltoall"};
 
+static const char usage[] =
+	"usage: coll_bench --collective allreduce|bcast|alltoall[,…] [--size 4…268435456] "
+	"[--rounds 1…1000] [--meet DIRECTORY --of JOBS]";
+
 static int rank, ranks;
 
 static void fail(const char *what)
@@ -172,6 +176,10 @@ int main(int argc, char **argv)
 	int count = 0, n;
 	uint32_t *in, *out;
 
+	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+		puts(usage);
+		return 0;
+	}
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -188,7 +196,7 @@ int main(int argc, char **argv)
 		else if (c == 'o')
 			jobs = number(optarg, MAX_JOBS, "--of is a number from 1 to 64");
 		else
-			fail("unknown option; fix: --collective bcast --size 1048576 --rounds 7");
+			fail(usage);
 	}
 	if (!count)
 		fail("no collective; fix: --collective allreduce, bcast, alltoall, or a list");

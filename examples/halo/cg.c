@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define USAGE     "halo_cg_threads [-n N] [--matrix FILE.mtx] [--partition rows|metis] [--solves N]"
 #define STEPS     500
 #define TOLERANCE 1e-10 /* of the residual, relative to the right side */
 #define CHUNK     1024  /* elements that one thread sums */
@@ -36,10 +37,7 @@ struct solver {
 
 __attribute__((noreturn)) static void fail(const char *what)
 {
-	const char *usage = "; fix: halo_cg_threads [-n N] [--matrix FILE.mtx] [--partition "
-			    "rows|metis] [--solves N]";
-
-	fprintf(stderr, "cg: %s%s\n", what, strstr(what, "; fix: ") ? "" : usage);
+	fprintf(stderr, "cg: %s%s\n", what, strstr(what, "; fix: ") ? "" : "; fix: " USAGE);
 	MPI_Abort(MPI_COMM_WORLD, 2);
 	exit(2);
 }
@@ -180,6 +178,10 @@ int main(int argc, char **argv)
 	const char *why, *file = NULL;
 	char problem[32] = "matrix of a file";
 
+	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+		puts(USAGE);
+		return 0;
+	}
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);

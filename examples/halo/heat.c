@@ -19,6 +19,8 @@
 #define OTHER_FILE "name another file by --output"
 #define RATE       0.2 /* of a difference that a step evens out; stable up to 0.25 */
 
+#define USAGE "heat [-n 2…4096] [--steps 1…1000000] [--moments 2…1000] [--output FILE]"
+
 struct options {
 	int n, steps, moments;
 	const char *output; /* NULL: no file */
@@ -301,8 +303,7 @@ static int number(const char *text, int least, int most)
 	long v = strtol(text, &end, 10);
 
 	if (!*text || *end || v < least || v > most)
-		give_up("a number is missing or out of range",
-			"heat [-n 2…4096] [--steps 1…1000000] [--moments 2…1000] [--output FILE]");
+		give_up("a number is missing or out of range", USAGE);
 	return (int)v;
 }
 
@@ -322,8 +323,7 @@ static struct options options(int argc, char **argv)
 		else if (strcmp(argv[i], "--output") == 0 && *v)
 			o.output = v;
 		else
-			give_up("unknown option, or one without its value",
-				"heat [-n N] [--steps N] [--moments N] [--output FILE]");
+			give_up("unknown option, or one without its value", USAGE);
 	}
 	return o;
 }
@@ -333,6 +333,10 @@ int main(int argc, char **argv)
 	FILE *file = NULL;
 	int rank, size;
 
+	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+		puts(USAGE);
+		return 0;
+	}
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);

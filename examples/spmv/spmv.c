@@ -10,6 +10,8 @@
  */
 #include "problem.h"
 
+#define USAGE "spmv [-n N] [--partition rows|metis] [--exchange mpi|persistent|halo] [--products N]"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +28,8 @@ struct options {
 /* @name: the word that @what tells about, or NULL. */
 __attribute__((noreturn)) static void usage(const char *what, const char *name)
 {
-	fprintf(stderr,
-		"spmv: %s%s%s%s; fix: spmv [-n N] [--partition rows|metis] [--exchange "
-		"mpi|persistent|halo] "
-		"[--products N]\n",
-		what, name ? " '" : "", name ? name : "", name ? "'" : "");
+	fprintf(stderr, "spmv: %s%s%s%s; fix: " USAGE "\n", what, name ? " '" : "",
+		name ? name : "", name ? "'" : "");
 	MPI_Abort(MPI_COMM_WORLD, 2);
 	exit(2);
 }
@@ -121,6 +120,10 @@ int main(int argc, char **argv)
 	const char *why;
 	int rank, size, ghosts;
 
+	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+		puts(USAGE);
+		return 0;
+	}
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -141,6 +144,9 @@ int main(int argc, char **argv)
 	for (int r = 0; r < m->rows; r++)
 		x[r] = first_guess(m->original[r]);
 	o.kind->connect(e, x);
+	MPI_Barrier(MPI_COMM_WORLD);
+	double begin = MPI_Wtime();
+
 	for (int p = 0; p < o.products; p++) {
 		o.kind->start(e);
 		o.kind->finish(e);
@@ -148,18 +154,20 @@ int main(int argc, char **argv)
 		for (int r = 0; r < m->rows; r++)
 			x[r] = next(y[r]);
 	}
+	double took = (MPI_Wtime() - begin) * 1e3 / o.products, slowest;
+
 	o.kind->close(e);
 
 	long long differ = compare(&o, m, x), sum, most, mine = ghosts;
 
 	MPI_Reduce(&differ, &sum, 1, MPI_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
 	MPI_Reduce(&mine, &most, 1, MPI_LONG_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+	MPI_Reduce(&took, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
 	if (rank == 0)
 		printf("%s spmv: %d products on %d^3, %d ranks, %s, exchange by %s; at most %lld "
-		       "ghosts; "
-		       "%lld of %lld elements differ\n",
+		       "ghosts; %lld of %lld elements differ; %.3g ms a product\n",
 		       sum ? "FAIL" : "PASS", o.products, o.n, size, o.metis ? "METIS" : "rows",
-		       o.kind->name, most, sum, (long long)o.n * o.n * o.n);
+		       o.kind->name, most, sum, (long long)o.n * o.n * o.n, slowest);
 	matrix_free(m);
 	free(local);
 	free(x);
