@@ -4,6 +4,7 @@
  */
 #include "tests/unit/hostd/fake_resources.h"
 #include "hostd/resources.h"
+#include "tests/support/await.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -346,7 +347,7 @@ enum hk_proxied hk_res_proxy_poll(void *worker)
 
 	atomic_store(&f->inside, 1);
 	while (atomic_load(&f->stay))
-		;
+		pause_1ms(); /* a second of CPU time would count as a hang */
 	switch (atomic_load(&f->mode)) {
 	case FAKE_CRASH:
 		raise(SIGSEGV);
