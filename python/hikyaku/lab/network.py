@@ -218,6 +218,12 @@ def create(topology: Topology) -> None:
         ovs.start(t)
 
 
+def limit_rate(netns: str, interface: str, mbit: int, burst: int) -> None:
+    """Lets @interface send @mbit Mbit/s, and after a pause @burst bytes at once."""
+    rate = ["tbf", "rate", f"{mbit}mbit", "burst", str(burst), "latency", "50ms"]
+    run(["tc", "-n", netns, "qdisc", "add", "dev", interface, "root", *rate])
+
+
 def remove(prefix: str) -> list[str]:
     """Removes every namespace of @prefix; returns their names."""
     gone = namespaces(prefix)

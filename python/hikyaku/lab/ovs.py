@@ -19,7 +19,7 @@ from pathlib import Path
 from ..called import install_deps
 from ..errors import HikyakuError
 from ..process import run
-from .network import NETNS_DIR, batch
+from .network import NETNS_DIR, batch, limit_rate
 from .topology import Topology, node_directory
 from .wiring import FURTHER, Link, Wiring
 
@@ -219,9 +219,7 @@ def create_links(topology: Topology) -> None:
 
 def _limit(netns: str, interface: str, mbit: int) -> None:
     if mbit:
-        burst = max(16 * 1024, mbit * 125 * BURST_MS)
-        rate = ["tbf", "rate", f"{mbit}mbit", "burst", str(burst), "latency", "50ms"]
-        run(["tc", "-n", netns, "qdisc", "add", "dev", interface, "root", *rate])
+        limit_rate(netns, interface, mbit, max(16 * 1024, mbit * 125 * BURST_MS))
 
 
 def ends(topology: Topology, link: Link) -> list[str]:

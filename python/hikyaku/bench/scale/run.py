@@ -4,8 +4,9 @@
 The messages of an exchange follow from the matrix and its partition, so they are computed for any
 number of ranks (bench/halo_messages.c). For the numbers in `counted`, real ranks exchange as well,
 and what the halo library counts must be the same. Times are simulated: the same messages between
-ranks, one a node, at one network switch (docs/sim.md). Two ranks are also measured, on the lab's
-memif wire, beside the simulation of the same messages.
+ranks, one a node, at one network switch (docs/sim.md). Two ranks are also measured, beside the
+simulation of the same messages. Both have links of 1 Gb/s: faster links of the lab are limited by
+the copies of the CPU, which the simulation does not have.
 """
 
 import json
@@ -13,11 +14,11 @@ import re
 import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...checkout import built
 from ...errors import HikyakuError
-from ...lab import Lab, RunResult, down_dead, own_name
+from ...lab import Lab, RunResult, down_dead, network, own_name
 from ...process import option_words
 from ...sim.messages import Messages, check
 from ...sim.run import PROGRAM, simulate
@@ -29,6 +30,9 @@ PARTITIONS = {"B": "rows", "C": "metis"}
 MPI, HALO = "mpi", "halo"
 EAGER = 16 << 10  # bytes of Open MPI's longest eager message over the BTL
 OVER_BTL = 12  # ranks: with more, memif would need too many wires, and TCP connects the nodes
+REAL_GBIT = 1  # the links of two real ranks
+REAL_FRAME = 1500
+REAL_BURST = 4096  # bytes that such a link sends at once after a pause
 LIMIT_S = 600  # of a run: many ranks take turns on few cores
 PROGRAMS = ("bench/halo_messages", "bench/halo_bench", "examples/spmv/spmv", PROGRAM)
 
@@ -110,12 +114,15 @@ def _count(plan: Plan, experiment: str, processes: int, expected: Messages) -> b
 def _exchange(lab: Lab, plan: Plan, experiment: str) -> RunResult:
     words = option_words(experiment=experiment, rounds=plan.rounds, methods=f"{MPI},{HALO}")
     argv = [str(built("bench/halo_bench")), "-n", str(plan.cube), *words]
-    return lab.mpirun(2, argv, one_core=True, timeout=LIMIT_S)
+    mca = {"btl_hikyaku_port": "udp:addr=tcp0", "btl_hikyaku_link_mbps": str(1000 * REAL_GBIT)}
+    return lab.mpirun(2, argv, one_core=True, mca=mca, timeout=LIMIT_S)
 
 
 def _measure(plan: Plan, experiment: str) -> dict[str, dict[str, float]]:
     """µs of an exchange of two real ranks, by method."""
-    with Lab.up(2, "memif", name=own_name("bench", "scale")) as lab:
+    with Lab.up(2, "udp", mtu=REAL_FRAME, name=own_name("bench", "scale")) as lab:
+        for node in lab.topology.nodes:
+            network.limit_rate(node.netns, "tcp0", 1000 * REAL_GBIT, REAL_BURST)
         rows = printed(_exchange(lab, plan, experiment), f"experiment {experiment}")
     return {
         method: summary([row["value"] for row in rows if row["method"] == method])
@@ -162,7 +169,8 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
             elif what == "count":
                 same[key] = _count(plan, experiment, processes, of)
             else:
-                simulated = [_simulated(plan, of, eager, 1) for eager in (EAGER, None)]
+                slow = replace(plan, rate=REAL_GBIT, frame=REAL_FRAME)
+                simulated = [_simulated(slow, of, eager, 1) for eager in (EAGER, None)]
                 for method, values in _measure(plan, experiment).items():
                     model = next(s for s in simulated if s["method"] == method)
                     row = base | {"method": method, "exchange_us": model["exchange_us"]}

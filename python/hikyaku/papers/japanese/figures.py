@@ -246,6 +246,11 @@ TEXTS = {
     "Real ranks, of which many share a core, count the messages.": (
         "コアを分け合う実際のランクが、メッセージを数えます。"
     ),
+    "Two real ranks are timed on links that the kernel limits to 1 Gb/s, beside the simulation of "
+    "these.": (
+        "カーネルが 1 Gb/s に制限するリンクで、実際の 2 ランクの時間も測り、"
+        "同じ条件のシミュレーションと比べます。"
+    ),
     "The model of MPI has the messages of eager and rendezvous protocols, and no matching.": (
         "MPI のモデルにはイーガーとランデブのメッセージがあり、照合の手間はありません。"
     ),
@@ -273,7 +278,6 @@ TEXTS = {
         "片側書き込みによる求解全体の時間の、Isend と Irecv に対する比"
     ),
     "blocks of rows": "行ブロック分割",
-    "on memif; the simulation has no copies": "memif での値。シミュレーションにコピーはありません",
     # P4
     "Network I/O by peer-to-peer DMA (libpop, P2PNIC, Pktpit)": (
         "ピアツーピア DMA によるネットワーク I/O（libpop、P2PNIC、Pktpit）"

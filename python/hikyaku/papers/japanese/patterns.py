@@ -48,7 +48,9 @@ PATTERNS = {
     r"messages as computed, counted by (\d+) real ranks": (
         "実際の {} ランクが数えたメッセージが計算と一致"
     ),
-    r"measured, of simulated": "測定の、シミュレーションに対する比",
+    r"difference of measured from simulated": "測定とシミュレーションの差の割合",
+    r"links of (\d+) Gb/s": "{} Gb/s のリンク",
+    r"(\d+) and (\d+) µs": "{} µs と {} µs",
     r"(\d+) steps, (\S+) ms": "{} 反復、{} ms",
     r"emulated NICs, (\w+), (\d→\d)([^;]*)": "エミュレートした NIC、{}、{}{}",
     r", times l3fwd": "、l3fwd に対する比",
