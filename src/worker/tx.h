@@ -40,6 +40,9 @@ void hk_txqs_flush(struct hk_worker *w);
 /* Does the port take nothing? */
 bool hk_txq_stuck(const struct hk_worker *w, uint16_t txq);
 
+/* Sends the message or fragment in @b. False if it must wait. */
+bool hk_tx_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t now);
+
 /* Adds a buffer or a put (hk_put_link()) to the peer's send queue. */
 void hk_send_queue_add(struct hk_worker *w, hk_peer p, struct hk_item *item);
 

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * worker/send_queue.c: what waits for a peer until its window has space.
+ */
+#include "worker/tx.h"
+#include "worker/peers.h"
+#include "worker/rma_internal.h"
+#include "worker/wakeup.h"
+
+/* The sum of `len` of packets in @item that need a grant. */
+static uint64_t bulk_of(const struct hk_worker *w, struct hk_item *item)
+{
+	if (hk_link_is_put(item))
+		return hk_put_bulk(w, hk_put_of(item));
+	uint16_t len = hk_note(hk_buf_of(item))->len;
+
+	return len >= HK_LONG_FRAME ? len : 0;
+}
+
+void hk_send_queue_add(struct hk_worker *w, hk_peer p, struct hk_item *item)
+{
+	struct hk_worker_peer *peer = &w->peer[p];
+
+	peer->tx.queue.bulk += bulk_of(w, item);
+	hk_item_of(item)->next = NULL;
+	if (peer->tx.queue.head)
+		hk_item_of(peer->tx.queue.tail)->next = item;
+	else
+		peer->tx.queue.head = item;
+	peer->tx.queue.tail = item;
+	peer->tx.queue.len++;
+	w->n.queued++;
+	bool first = !hk_peers_listed(w, HK_LIST_SEND_QUEUE);
+
+	hk_peer_list_add(w, HK_LIST_SEND_QUEUE, p);
+	if (first && !hk_link_is_put(item)) /* the poller cannot send a put */
+		hk_wakeup_own_poller(w);
+}
+
+static bool send_item(struct hk_worker *w, hk_peer p, struct hk_item *item, uint64_t now)
+{
+	if (hk_link_is_put(item))
+		return !w->by_poller && hk_put_run(w, hk_put_of(item), now);
+	return hk_tx_now(w, p, hk_buf_of(item), now);
+}
+
+/* Removes the first of the send queue, after it was sent or to drop it. */
+static void backlog_pop(struct hk_worker *w, hk_peer p)
+{
+	struct hk_worker_peer *peer = &w->peer[p];
+	struct hk_item *item = peer->tx.queue.head;
+
+	peer->tx.queue.bulk -= bulk_of(w, item);
+	peer->tx.queue.head = hk_item_of(item)->next;
+	peer->tx.queue.len--;
+	if (hk_link_is_put(item))
+		hk_put_unqueued(w, hk_put_of(item));
+	else if (hk_note(hk_buf_of(item))->refusal)
+		peer->rma.refusals_queued--;
+	else if (hk_note(hk_buf_of(item))->atomic_reply)
+		peer->atomic.replies_queued--;
+}
+
+/* Tells the engine how much bulk waits. A grant takes a round trip, so it asks in time, even if
+ * something else holds the queue up now. */
+static void want(struct hk_worker *w, hk_peer p, uint64_t now)
+{
+	uint64_t bulk = w->peer[p].tx.queue.bulk;
+
+	if (HK_UNLIKELY(w->cfg.engine.link_mbps != 0) && bulk)
+		hk_engine_want(w->engine, p, (uint32_t)HK_MIN(bulk, 1u << 30), now);
+}
+
+/* Sends what it can of the queue to @p. Returns whether it sent anything. */
+static bool send_queue(struct hk_worker *w, hk_peer p, uint64_t now)
+{
+	struct hk_worker_peer *peer = &w->peer[p];
+	uint64_t bulk = peer->tx.queue.bulk;
+	unsigned len = peer->tx.queue.len;
+
+	while (peer->tx.queue.head && !peer->ended_unseen) {
+		if (!send_item(w, p, peer->tx.queue.head, now))
+			break;
+		backlog_pop(w, p);
+	}
+	want(w, p, now);
+	return peer->tx.queue.bulk != bulk || peer->tx.queue.len != len;
+}
+
+/* Peers that something was sent to go behind the others. Behind a network switch the engine gives
+ * the NIC little bulk at a time. The same peers would have all of that otherwise, and the grants of
+ * the others would end. */
+void hk_send_queues_run(struct hk_worker *w, uint64_t now)
+{
+	uint32_t *link = &w->list[HK_LIST_SEND_QUEUE];
+	hk_peer served = HK_PEER_NONE, *served_end = &served;
+
+	while (*link != HK_PEER_NONE) {
+		hk_peer p = *link;
+		struct hk_worker_peer *peer = &w->peer[p];
+		bool sent = send_queue(w, p, now), left = peer->tx.queue.head != NULL;
+
+		if (!left || !sent) {
+			link = hk_peer_list_step(w, HK_LIST_SEND_QUEUE, link, left);
+			continue;
+		}
+		*link = peer->next[HK_LIST_SEND_QUEUE];
+		peer->next[HK_LIST_SEND_QUEUE] = HK_PEER_NONE;
+		*served_end = p;
+		served_end = &peer->next[HK_LIST_SEND_QUEUE];
+	}
+	*link = served;
+}
+
+void hk_send_queue_ask(struct hk_worker *w, hk_peer p, uint64_t now)
+{
+	want(w, p, now);
+	if (hk_engine_deadline(w->engine) <= now) /* the request must not wait for a poll */
+		hk_tx_poll(w, now, NULL, 0);
+}
+
+bool hk_worker_peers_not_polling(struct hk_worker *w)
+{
+	if (!hk_peers_listed(w, HK_LIST_SEND_QUEUE)) /* the poller only removes from it */
+		return false;
+	hk_biased_enter(&w->lock);
+	hk_peer p = w->list[HK_LIST_SEND_QUEUE];
+	bool any = p != HK_PEER_NONE;
+
+	while (p != HK_PEER_NONE && hk_engine_zero_credit(w->engine, p))
+		p = w->peer[p].next[HK_LIST_SEND_QUEUE];
+	hk_biased_leave(&w->lock);
+	return any && p == HK_PEER_NONE;
+}
+
+void hk_send_queue_drop(struct hk_worker *w, hk_peer p)
+{
+	struct hk_worker_peer *peer = &w->peer[p];
+
+	while (peer->tx.queue.head) {
+		struct hk_item *item = peer->tx.queue.head;
+
+		backlog_pop(w, p);
+		if (!hk_link_is_put(item))
+			hk_buf_release(w, hk_buf_of(item));
+	}
+}
