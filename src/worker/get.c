@@ -292,7 +292,14 @@ static enum hk_wire_get_status serve(struct hk_worker *w, hk_peer p, const struc
 		.len = g->len,
 		.offset = g->to_offset,
 	};
-	hk_put_start(w, op);
+	/* Frames that came with this one may make us get from the peer, too. The long reply would
+	 * delay our request by as long as it takes. */
+	if (w->more_frames || op->len > HK_FEW_FRAMES * w->frame_payload) {
+		op->queued = true;
+		hk_send_queue_add(w, p, hk_put_link(op));
+	} else {
+		hk_put_start(w, op);
+	}
 	return 0;
 }
 

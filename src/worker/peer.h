@@ -34,8 +34,10 @@ struct hk_peer_tx {
 	struct hk_tx_paths *paths; /* NULL: one path, by the fields above */
 	struct hk_send_queue {
 		struct hk_item *head, *tail; /* links as hk_put_link() makes them */
-		unsigned len;
-		uint64_t bulk; /* sum of `len` of the packets in it that need a grant */
+		struct hk_item_list replies; /* puts that serve gets */
+		bool reply_next;             /* else the first of the others */
+		unsigned len;                /* of both */
+		uint64_t bulk; /* sum of `len` of the packets in them that need a grant */
 	} queue;               /* buffers and puts that wait until the window has space */
 };
 

@@ -296,8 +296,8 @@ static void disconnect_if_waiting(struct hk_worker *w, hk_peer p, enum hk_discon
 	const struct hk_worker_peer *peer = &w->peer[p];
 
 	if (!peer->ended_unseen &&
-	    (peer->tx.queue.head || peer->rma.gets.head || peer->rma.gets_in_flight ||
-	     peer->atomic.ops.head || peer->atomic.ops_in_flight))
+	    (peer->tx.queue.head || peer->tx.queue.replies.head || peer->rma.gets.head ||
+	     peer->rma.gets_in_flight || peer->atomic.ops.head || peer->atomic.ops_in_flight))
 		hk_peer_disconnect(w, p, why);
 }
 

@@ -25,6 +25,7 @@
 #include "worker/tx.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #define PUTS_WHEN_LOW 8 /* frames in flight of a peer's puts, although buffers are low */
@@ -210,12 +211,11 @@ void hk_put_unqueued(struct hk_worker *w, struct hk_op *op)
 
 /* ---- starting a put -------------------------------------------------------------------------- */
 
-bool hk_put_run(struct hk_worker *w, struct hk_op *op, uint64_t now)
+bool hk_put_run(struct hk_worker *w, struct hk_op *op, unsigned most, uint64_t now)
 {
-	while (unsent(op))
-		if (!put_frame(w, op, now))
-			return false;
-	return true;
+	while (unsent(op) && most && put_frame(w, op, now))
+		most--;
+	return !unsent(op);
 }
 
 void hk_put_start(struct hk_worker *w, struct hk_op *op)
@@ -223,7 +223,8 @@ void hk_put_start(struct hk_worker *w, struct hk_op *op)
 	struct hk_worker_peer *peer = &w->peer[op->peer];
 
 	w->gather++;
-	if (peer->tx.queue.head || !hk_put_run(w, op, hk_now(w))) {
+	if (peer->tx.queue.head || (op->is_get_reply && peer->tx.queue.replies.head) ||
+	    !hk_put_run(w, op, UINT_MAX, hk_now(w))) {
 		op->queued = true;
 		hk_send_queue_add(w, op->peer, hk_put_link(op));
 		hk_send_queue_ask(w, op->peer, hk_now(w));

@@ -45,7 +45,7 @@ void hk_rma_report(struct hk_worker *w);
 uint64_t hk_put_bulk(const struct hk_worker *w, const struct hk_op *op);
 
 /* Sends what there is space for. True: all of it. */
-bool hk_put_run(struct hk_worker *w, struct hk_op *op, uint64_t now);
+bool hk_put_run(struct hk_worker *w, struct hk_op *op, unsigned most, uint64_t now);
 
 /* The same, and the rest waits in the send queue. */
 void hk_put_start(struct hk_worker *w, struct hk_op *op);

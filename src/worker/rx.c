@@ -299,7 +299,8 @@ static HK_NOINLINE void burst_in(struct hk_worker *w, uint16_t txq, struct rte_m
 
 	note_poll(w, now, !by_proxy);
 	for (uint16_t i = 0; i < n; i++) {
-		if (i + 1 < n)
+		w->more_frames = i + 1 < n;
+		if (w->more_frames)
 			rte_prefetch0(rte_pktmbuf_mtod(m[i + 1], void *));
 		if (HK_UNLIKELY(m[i]->nb_segs != 1)) { /* longer than any frame of ours */
 			rte_pktmbuf_free(m[i]);

@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * worker/send_queue.c: what waits for a peer until its window has space.
+ *
+ * DESIGN NOTES
+ *
+ * Messages and puts leave in the order of their calls. A put that serves a get has no order with
+ * them, and may be long. In one queue the application's next message would wait for all of it. If
+ * two peers get from each other, the request of one would wait behind what the other one gets. The
+ * two directions of the wire would take turns. So there are two queues, which take turns:
+ * something of the application, then up to REPLY_FRAMES frames of a reply. The fragments of a
+ * message have consecutive packet numbers, so nothing comes between them.
  */
 #include "worker/tx.h"
 #include "worker/peers.h"
 #include "worker/rma_internal.h"
 #include "worker/wakeup.h"
+
+#include <limits.h>
+
+#define REPLY_FRAMES 8
 
 /* The sum of `len` of packets in @item that need a grant. */
 static uint64_t bulk_of(const struct hk_worker *w, struct hk_item *item)
@@ -17,35 +30,50 @@ static uint64_t bulk_of(const struct hk_worker *w, struct hk_item *item)
 	return len >= HK_LONG_FRAME ? len : 0;
 }
 
+static bool is_reply(struct hk_item *item)
+{
+	return hk_link_is_put(item) && hk_put_of(item)->is_get_reply;
+}
+
 void hk_send_queue_add(struct hk_worker *w, hk_peer p, struct hk_item *item)
 {
-	struct hk_worker_peer *peer = &w->peer[p];
+	struct hk_send_queue *q = &w->peer[p].tx.queue;
+	/* the poller cannot send a put */
+	bool wake = !hk_link_is_put(item) && !q->head &&
+		    (q->replies.head || !hk_peers_listed(w, HK_LIST_SEND_QUEUE));
 
-	peer->tx.queue.bulk += bulk_of(w, item);
-	hk_item_of(item)->next = NULL;
-	if (peer->tx.queue.head)
-		hk_item_of(peer->tx.queue.tail)->next = item;
-	else
-		peer->tx.queue.head = item;
-	peer->tx.queue.tail = item;
-	peer->tx.queue.len++;
+	q->bulk += bulk_of(w, item);
+	q->len++;
 	w->n.queued++;
-	bool first = !hk_peers_listed(w, HK_LIST_SEND_QUEUE);
-
+	if (is_reply(item)) {
+		hk_items_append(&q->replies, &hk_put_of(item)->item);
+	} else {
+		hk_item_of(item)->next = NULL;
+		if (q->head)
+			hk_item_of(q->tail)->next = item;
+		else
+			q->head = item;
+		q->tail = item;
+	}
 	hk_peer_list_add(w, HK_LIST_SEND_QUEUE, p);
-	if (first && !hk_link_is_put(item)) /* the poller cannot send a put */
+	if (wake)
 		hk_wakeup_own_poller(w);
+}
+
+static bool waits(const struct hk_send_queue *q)
+{
+	return q->head || q->replies.head;
 }
 
 static bool send_item(struct hk_worker *w, hk_peer p, struct hk_item *item, uint64_t now)
 {
 	if (hk_link_is_put(item))
-		return !w->by_poller && hk_put_run(w, hk_put_of(item), now);
+		return !w->by_poller && hk_put_run(w, hk_put_of(item), UINT_MAX, now);
 	return hk_tx_now(w, p, hk_buf_of(item), now);
 }
 
-/* Removes the first of the send queue, after it was sent or to drop it. */
-static void backlog_pop(struct hk_worker *w, hk_peer p)
+/* Removes the first message or put, after it was sent or to drop it. */
+static void pop(struct hk_worker *w, hk_peer p)
 {
 	struct hk_worker_peer *peer = &w->peer[p];
 	struct hk_item *item = peer->tx.queue.head;
@@ -59,6 +87,57 @@ static void backlog_pop(struct hk_worker *w, hk_peer p)
 		peer->rma.refusals_queued--;
 	else if (hk_note(hk_buf_of(item))->atomic_reply)
 		peer->atomic.replies_queued--;
+}
+
+/* The same with the first reply. */
+static void pop_reply(struct hk_worker *w, hk_peer p)
+{
+	struct hk_send_queue *q = &w->peer[p].tx.queue;
+	struct hk_op *op = (struct hk_op *)q->replies.head;
+
+	q->bulk -= hk_put_bulk(w, op);
+	q->replies.head = op->item.next;
+	q->len--;
+	hk_put_unqueued(w, op);
+}
+
+/* Sends some of the first reply. False: nothing left. */
+static bool send_reply(struct hk_worker *w, hk_peer p, uint64_t now)
+{
+	struct hk_send_queue *q = &w->peer[p].tx.queue;
+	struct hk_item *head = q->head, *reply = q->replies.head;
+
+	if (!reply || w->by_poller ||
+	    (head && !hk_link_is_put(head) && hk_note(hk_buf_of(head))->frag))
+		return false;
+	struct hk_op *op = (struct hk_op *)reply;
+	uint64_t sent = op->sent;
+
+	w->gather++;
+	bool all = hk_put_run(w, op, REPLY_FRAMES, now);
+
+	if (--w->gather == 0)
+		hk_txqs_flush(w);
+	if (!all && op->sent == sent)
+		return false;
+	if (all)
+		pop_reply(w, p);
+	q->reply_next = false;
+	return true;
+}
+
+/* Sends the first message, or what the window takes of the first put. False: nothing left. */
+static bool send_first(struct hk_worker *w, hk_peer p, uint64_t now)
+{
+	struct hk_send_queue *q = &w->peer[p].tx.queue;
+
+	if (!q->head)
+		return false;
+	q->reply_next = true;
+	if (!send_item(w, p, q->head, now))
+		return false;
+	pop(w, p);
+	return true;
 }
 
 /* Tells the engine how much bulk waits. A grant takes a round trip, so it asks in time, even if
@@ -78,10 +157,13 @@ static bool send_queue(struct hk_worker *w, hk_peer p, uint64_t now)
 	uint64_t bulk = peer->tx.queue.bulk;
 	unsigned len = peer->tx.queue.len;
 
-	while (peer->tx.queue.head && !peer->ended_unseen) {
-		if (!send_item(w, p, peer->tx.queue.head, now))
+	while (waits(&peer->tx.queue) && !peer->ended_unseen) {
+		bool sent = peer->tx.queue.reply_next
+				    ? send_reply(w, p, now) || send_first(w, p, now)
+				    : send_first(w, p, now) || send_reply(w, p, now);
+
+		if (!sent)
 			break;
-		backlog_pop(w, p);
 	}
 	want(w, p, now);
 	return peer->tx.queue.bulk != bulk || peer->tx.queue.len != len;
@@ -98,7 +180,7 @@ void hk_send_queues_run(struct hk_worker *w, uint64_t now)
 	while (*link != HK_PEER_NONE) {
 		hk_peer p = *link;
 		struct hk_worker_peer *peer = &w->peer[p];
-		bool sent = send_queue(w, p, now), left = peer->tx.queue.head != NULL;
+		bool sent = send_queue(w, p, now), left = waits(&peer->tx.queue);
 
 		if (!left || !sent) {
 			link = hk_peer_list_step(w, HK_LIST_SEND_QUEUE, link, left);
@@ -137,10 +219,12 @@ void hk_send_queue_drop(struct hk_worker *w, hk_peer p)
 {
 	struct hk_worker_peer *peer = &w->peer[p];
 
+	while (peer->tx.queue.replies.head)
+		pop_reply(w, p);
 	while (peer->tx.queue.head) {
 		struct hk_item *item = peer->tx.queue.head;
 
-		backlog_pop(w, p);
+		pop(w, p);
 		if (!hk_link_is_put(item))
 			hk_buf_release(w, hk_buf_of(item));
 	}

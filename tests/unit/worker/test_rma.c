@@ -52,6 +52,92 @@ EACH_WAY(get_brings_what_lies_there)
 	hk_worker_region_del(end[B].w, r);
 }
 
+/* B serves a long get. A message that it sends meanwhile does not wait for the end of that. */
+EACH_WAY(messages_pass_a_reply)
+{
+	MAPPED(from, 3);
+	MAPPED(to, 4);
+	hk_region r = hk_worker_region_add(end[B].w, from, MEMORY, HK_REGION_READ, HK_PEER_NONE);
+	uint64_t served = hk_worker_counters(end[B].w)->gets_served;
+	unsigned before = end[A].messages;
+	struct xfer x;
+
+	get_start(&x, A, to, MEMORY, r, 0);
+	UNTIL(hk_worker_counters(end[B].w)->gets_served > served);
+	message(B);
+	UNTIL(end[A].messages > before);
+	if (!*faults) /* a lost message may come later */
+		CHECK_EQ(x.status, 0);
+	CHECK_EQ(finish(&x), 1);
+	CHECK(memcmp(to, from, MEMORY) == 0);
+	hk_worker_region_del(end[B].w, r);
+}
+
+/* A peer that puts without an end does not keep ours from what we get from it. */
+EACH_WAY(a_reply_passes_puts)
+{
+	enum { PUTS = 4 };
+	MAPPED(from, 5);
+	MAPPED(to, 6);
+	MAPPED(into, 7);
+	hk_region r = hk_worker_region_add(end[B].w, from, MEMORY, HK_REGION_READ, HK_PEER_NONE),
+		  s = hk_worker_region_add(end[A].w, into, MEMORY, HK_REGION_WRITE, HK_PEER_NONE);
+	struct xfer put[PUTS], x;
+
+	for (unsigned i = 0; i < PUTS; i++)
+		put_start(&put[i], B, from, MEMORY, s, 0);
+	get_start(&x, A, to, MEMORY / 4, r, 0);
+	CHECK_EQ(finish(&x), 1);
+	CHECK_EQ(put[PUTS - 1].status, 0);
+	for (unsigned i = 0; i < PUTS; i++)
+		CHECK_EQ(finish(&put[i]), 1);
+	hk_worker_region_del(end[B].w, r);
+	hk_worker_region_del(end[A].w, s);
+}
+
+static struct both_ways {
+	struct xfer x;
+	hk_region remote;
+	char *to;
+} both_ways;
+
+static void get_as_well(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned n)
+{
+	(void)arg, (void)peer, (void)am, (void)iov, (void)n;
+	get_start(&both_ways.x, B, both_ways.to, MEMORY, both_ways.remote, 0);
+}
+
+/* A gets from B, and a message has B get from A. B's request leaves before the long reply does, so
+ * that both directions of the wire are busy. */
+EACH_WAY(a_request_leaves_before_a_reply)
+{
+	MAPPED(from, 8);
+	MAPPED(to, 9);
+	hk_region r = hk_worker_region_add(end[B].w, from, MEMORY, HK_REGION_READ, HK_PEER_NONE);
+	uint64_t bytes;
+	struct xfer x;
+
+	both_ways.to = to;
+	both_ways.remote = hk_worker_region_add(end[A].w, from, MEMORY, HK_REGION_READ,
+						HK_PEER_NONE);
+	hk_worker_set_am(end[B].w, AM + 1, get_as_well, NULL);
+	get_start(&x, A, to, MEMORY, r, 0);
+	hk_buf *b = hk_worker_alloc(end[A].w);
+
+	CHECK(b && hk_worker_send(end[A].w, end[A].peer, AM + 1, b, 0) >= 0);
+	do {
+		CHECK_CMP(hk_worker_counters(end[A].w)->put_bytes, ==, 0);
+		bytes = hk_worker_region_arrived(end[A].w, x.op.local);
+		progress();
+	} while (!hk_worker_counters(end[A].w)->gets_served);
+	if (!*faults) /* the first frames of the reply came with the request, behind it */
+		CHECK_EQ(bytes, 0);
+	CHECK(finish(&x) == 1 && finish(&both_ways.x) == 1);
+	CHECK(memcmp(to, from, MEMORY) == 0);
+	hk_worker_region_del(end[B].w, r);
+	hk_worker_region_del(end[A].w, both_ways.remote);
+}
+
 /* More gets than may be in flight, puts and messages, both ways at once. */
 EACH_WAY(many_at_once)
 {
