@@ -119,6 +119,7 @@ static void set_budget(struct hk_engine *e)
 	uint64_t budget = bytes_in(e, g->base) + HK_MAX(queue, 3 * frame);
 
 	g->budget = (uint32_t)HK_MIN(budget, BUDGET_MAX);
+	g->stalled_max = (uint32_t)HK_MIN(HK_MAX(bytes_in(e, STALLED_TIME), frame), STALLED_MAX);
 	/* of whole packets, so that none exceeds it */
 	g->quantum = (uint32_t)(HK_MAX(g->budget / 4 / frame, 1) * frame);
 	e->nic_queue = HK_MAX(NIC_QUEUE_TIME, 2 * time_of(e, (uint32_t)frame));
@@ -164,7 +165,6 @@ void hk_grant_init(struct hk_engine *e)
 	g->random = e->cfg.endpoint * 2654435761u;
 	g->due = e->send_due = UINT64_MAX;
 	g->base = ROUND_TRIP_START;
-	g->stalled_max = (uint32_t)HK_MIN(bytes_in(e, STALLED_TIME), STALLED_MAX);
 	set_budget(e);
 }
 

@@ -427,7 +427,7 @@ static inline void hk_note_tsval(const struct hk_engine *e, struct hk_peer_rec *
 {
 	r->ts_recent = tsval;
 	r->ts_at = now;
-	r->ts_not_polling = e->not_polling;
+	r->ts_not_polling = e->not_polling || e->refusing;
 }
 /* Returns how long ago, in ns, we sent the frame whose timestamp comes back as @tsecr. The time
  * that the peer waited is left out. 0: the frame has no echo. */

@@ -22,6 +22,13 @@ TEST(a_refusing_engine_answers)
 	CHECK_EQ(f.h.type, HK_WIRE_ACK);
 	CHECK_EQ(f.h.ack, 0);
 	CHECK(f.h.flags & HK_WIRE_F_NOT_POLLING);
+	struct hk_wire_hdr probe = rig_hdr(&g, 2, HK_WIRE_ACK);
+
+	probe.psn = 1;
+	probe.flags = HK_WIRE_F_ACK_NOW;
+	rig_input(&g, &probe, NULL, 0);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK(rig_out(&g, 0).flags & HK_WIRE_F_NOT_POLLING);
 	hk_engine_set_refusing(g.e, false);
 	CHECK_EQ(rig_data(&g, 2, 0), HK_RX_DELIVER);
 }
