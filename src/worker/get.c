@@ -244,14 +244,16 @@ void hk_get_replies_cancel(struct hk_worker *w, hk_region r)
 
 		if (!op->is_get_reply || op->local != r)
 			continue;
+		struct hk_wire_get g = {.len = op->len, .to_region = op->remote};
+		bool unsent = op->sent < op->len;
+		hk_peer p = op->peer;
+
 		hk_put_detach(w, op);
-		if (op->sent < op->len)
-			refuse(w, op->peer,
-			       (struct hk_wire_get){.len = op->len, .to_region = op->remote},
-			       HK_WIRE_GET_DENIED);
+		/* before the refusal: the peer may ask for more at once, in place of this one */
 		if (op->queued)
-			w->peer[op->peer].tx.queue.bulk -= hk_put_bulk(w, op);
-		op->len = op->sent;
+			hk_send_queue_remove(w, op);
+		if (unsent)
+			refuse(w, p, g, HK_WIRE_GET_DENIED);
 	}
 }
 
@@ -294,7 +296,7 @@ static enum hk_wire_get_status serve(struct hk_worker *w, hk_peer p, const struc
 	};
 	/* Frames that came with this one may make us get from the peer, too. The long reply would
 	 * delay our request by as long as it takes. */
-	if (w->more_frames || op->len > HK_FEW_FRAMES * w->frame_payload) {
+	if (w->more_frames || (w->in_burst && op->len > HK_FEW_FRAMES * w->frame_payload)) {
 		op->queued = true;
 		hk_send_queue_add(w, p, hk_put_link(op));
 	} else {
@@ -350,6 +352,8 @@ static void on_get(void *arg, hk_peer p, uint8_t am, const struct hk_iov *iov, u
 		refused(w, p, &g);
 		return;
 	}
+	if (HK_UNLIKELY(!hk_peer_connected(w, p)))
+		return; /* it has left meanwhile */
 	if (HK_UNLIKELY(w->peer[p].rma.get_replies_unsent == HK_GETS_MAX)) {
 		w->n.get_excess++; /* a peer that keeps to the protocol does not ask for so much */
 		return;

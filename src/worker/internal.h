@@ -90,6 +90,7 @@ struct hk_worker {
 	size_t trailer;       /* bytes kept free behind the payload */
 	struct hk_bufs bufs;
 	bool tx_waiting;         /* some txq has frames waiting */
+	bool in_burst;           /* handling frames of a poll; housekeep() follows */
 	bool more_frames;        /* behind the one that is being handled, from the same poll */
 	bool has_paths;          /* some peer has several paths */
 	unsigned polls_per_call; /* of the ports, in one call of progress, while they are empty */

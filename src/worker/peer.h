@@ -35,9 +35,10 @@ struct hk_peer_tx {
 	struct hk_send_queue {
 		struct hk_item *head, *tail; /* links as hk_put_link() makes them */
 		struct hk_item_list replies; /* puts that serve gets */
-		bool reply_next;             /* else the first of the others */
-		unsigned len;                /* of both */
-		uint64_t bulk; /* sum of `len` of the packets in them that need a grant */
+		uint8_t sent;                /* of the others in their turn */
+		bool reply_next;             /* the turn of replies has come */
+		unsigned len;                /* messages and puts, without replies */
+		uint64_t bulk; /* sum of `len` of all packets in it that need a grant */
 	} queue;               /* buffers and puts that wait until the window has space */
 };
 

@@ -275,8 +275,8 @@ enum hk_proxy_state hk_worker_proxy_poll(struct hk_worker *w, uint64_t tsc)
 	bool unacked = hk_engine_unacked(w->engine, HK_PEER_NONE) ||
 		       hk_peers_listed(w, HK_LIST_SEND_QUEUE);
 
-	bool call = w->rma_proxy.running && (w->rx_backlog.own || hk_rpcs_posted(&w->rpcs)) &&
-		    app_not_polling(w, hk_now(w), RMA_PROXY_AFTER);
+	bool due = w->rx_backlog.own || hk_rpcs_posted(&w->rpcs) || w->get_replies.unsent;
+	bool call = w->rma_proxy.running && due && app_not_polling(w, hk_now(w), RMA_PROXY_AFTER);
 
 	hk_biased_leave_proxy(&w->lock);
 	if (HK_UNLIKELY(call))

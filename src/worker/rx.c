@@ -296,7 +296,9 @@ static HK_NOINLINE void burst_in(struct hk_worker *w, uint16_t txq, struct rte_m
 				 uint16_t n, bool by_proxy)
 {
 	uint64_t now = hk_now(w);
+	bool outer = w->in_burst; /* a handler may poll */
 
+	w->in_burst = true;
 	note_poll(w, now, !by_proxy);
 	for (uint16_t i = 0; i < n; i++) {
 		w->more_frames = i + 1 < n;
@@ -314,6 +316,7 @@ static HK_NOINLINE void burst_in(struct hk_worker *w, uint16_t txq, struct rte_m
 		if (HK_UNLIKELY(hk_engine_urgent(w->engine)))
 			hk_tx_poll(w, now, &eth, txq);
 	}
+	w->in_burst = outer;
 }
 
 /* Does what is due: acknowledged buffers, waiting operations, send queues, timers and acks. Reports

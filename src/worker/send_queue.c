@@ -7,9 +7,10 @@
  * Messages and puts leave in the order of their calls. A put that serves a get has no order with
  * them, and may be long. In one queue the application's next message would wait for all of it. If
  * two peers get from each other, the request of one would wait behind what the other one gets. The
- * two directions of the wire would take turns. So there are two queues, which take turns:
- * something of the application, then up to REPLY_FRAMES frames of a reply. The fragments of a
- * message have consecutive packet numbers, so nothing comes between them.
+ * two directions of the wire would take turns. So there are two queues, which have the window in
+ * turn. A turn ends when something has left: otherwise one of them would have each small piece of
+ * the window, and the other one none. The fragments of a message have consecutive packet numbers,
+ * so nothing comes between them.
  */
 #include "worker/tx.h"
 #include "worker/peers.h"
@@ -18,7 +19,7 @@
 
 #include <limits.h>
 
-#define REPLY_FRAMES 8
+#define TURN 8 /* messages, or frames of a reply; a put takes what there is */
 
 /* The sum of `len` of packets in @item that need a grant. */
 static uint64_t bulk_of(const struct hk_worker *w, struct hk_item *item)
@@ -39,11 +40,9 @@ void hk_send_queue_add(struct hk_worker *w, hk_peer p, struct hk_item *item)
 {
 	struct hk_send_queue *q = &w->peer[p].tx.queue;
 	/* the poller cannot send a put */
-	bool wake = !hk_link_is_put(item) && !q->head &&
-		    (q->replies.head || !hk_peers_listed(w, HK_LIST_SEND_QUEUE));
+	bool wake = !hk_link_is_put(item) && !q->head;
 
 	q->bulk += bulk_of(w, item);
-	q->len++;
 	w->n.queued++;
 	if (is_reply(item)) {
 		hk_items_append(&q->replies, &hk_put_of(item)->item);
@@ -54,6 +53,7 @@ void hk_send_queue_add(struct hk_worker *w, hk_peer p, struct hk_item *item)
 		else
 			q->head = item;
 		q->tail = item;
+		q->len++;
 	}
 	hk_peer_list_add(w, HK_LIST_SEND_QUEUE, p);
 	if (wake)
@@ -65,11 +65,13 @@ static bool waits(const struct hk_send_queue *q)
 	return q->head || q->replies.head;
 }
 
-static bool send_item(struct hk_worker *w, hk_peer p, struct hk_item *item, uint64_t now)
+/* The turn of messages and puts ends when enough of them have left. */
+static void end_turn(struct hk_send_queue *q)
 {
-	if (hk_link_is_put(item))
-		return !w->by_poller && hk_put_run(w, hk_put_of(item), UINT_MAX, now);
-	return hk_tx_now(w, p, hk_buf_of(item), now);
+	if (q->sent < TURN)
+		return;
+	q->sent = 0;
+	q->reply_next = true;
 }
 
 /* Removes the first message or put, after it was sent or to drop it. */
@@ -89,16 +91,33 @@ static void pop(struct hk_worker *w, hk_peer p)
 		peer->atomic.replies_queued--;
 }
 
-/* The same with the first reply. */
+/* @op has left the queue of replies. */
+static void reply_out(struct hk_worker *w, struct hk_op *op)
+{
+	w->peer[op->peer].tx.queue.bulk -= hk_put_bulk(w, op);
+	hk_put_unqueued(w, op);
+}
+
 static void pop_reply(struct hk_worker *w, hk_peer p)
 {
-	struct hk_send_queue *q = &w->peer[p].tx.queue;
-	struct hk_op *op = (struct hk_op *)q->replies.head;
+	struct hk_item_list *replies = &w->peer[p].tx.queue.replies;
+	struct hk_op *op = (struct hk_op *)replies->head;
 
-	q->bulk -= hk_put_bulk(w, op);
-	q->replies.head = op->item.next;
-	q->len--;
-	hk_put_unqueued(w, op);
+	replies->head = op->item.next;
+	reply_out(w, op);
+}
+
+void hk_send_queue_remove(struct hk_worker *w, struct hk_op *reply)
+{
+	struct hk_item_list *replies = &w->peer[reply->peer].tx.queue.replies;
+	struct hk_item *before = NULL, *item = replies->head;
+
+	for (; item != &reply->item; item = item->next)
+		before = item;
+	*(before ? &before->next : &replies->head) = item->next;
+	if (replies->tail == item)
+		replies->tail = before;
+	reply_out(w, reply);
 }
 
 /* Sends some of the first reply. False: nothing left. */
@@ -114,7 +133,7 @@ static bool send_reply(struct hk_worker *w, hk_peer p, uint64_t now)
 	uint64_t sent = op->sent;
 
 	w->gather++;
-	bool all = hk_put_run(w, op, REPLY_FRAMES, now);
+	bool all = hk_put_run(w, op, TURN, now);
 
 	if (--w->gather == 0)
 		hk_txqs_flush(w);
@@ -126,16 +145,33 @@ static bool send_reply(struct hk_worker *w, hk_peer p, uint64_t now)
 	return true;
 }
 
-/* Sends the first message, or what the window takes of the first put. False: nothing left. */
+/* Sends the first message, or what the window takes of the first put. False: not all of it left. */
 static bool send_first(struct hk_worker *w, hk_peer p, uint64_t now)
 {
 	struct hk_send_queue *q = &w->peer[p].tx.queue;
+	struct hk_item *item = q->head;
 
-	if (!q->head)
+	if (!item)
 		return false;
-	q->reply_next = true;
-	if (!send_item(w, p, q->head, now))
-		return false;
+	if (!hk_link_is_put(item)) {
+		if (!hk_tx_now(w, p, hk_buf_of(item), now))
+			return false;
+		q->sent++;
+	} else {
+		struct hk_op *op = hk_put_of(item);
+
+		if (w->by_poller)
+			return false;
+		uint64_t sent = op->sent;
+		bool all = hk_put_run(w, op, UINT_MAX, now);
+
+		q->sent = op->sent != sent ? TURN : q->sent;
+		if (!all) {
+			end_turn(q);
+			return false;
+		}
+	}
+	end_turn(q);
 	pop(w, p);
 	return true;
 }
@@ -155,7 +191,7 @@ static bool send_queue(struct hk_worker *w, hk_peer p, uint64_t now)
 {
 	struct hk_worker_peer *peer = &w->peer[p];
 	uint64_t bulk = peer->tx.queue.bulk;
-	unsigned len = peer->tx.queue.len;
+	bool any = false;
 
 	while (waits(&peer->tx.queue) && !peer->ended_unseen) {
 		bool sent = peer->tx.queue.reply_next
@@ -164,9 +200,10 @@ static bool send_queue(struct hk_worker *w, hk_peer p, uint64_t now)
 
 		if (!sent)
 			break;
+		any = true;
 	}
 	want(w, p, now);
-	return peer->tx.queue.bulk != bulk || peer->tx.queue.len != len;
+	return any || peer->tx.queue.bulk != bulk;
 }
 
 /* Peers that something was sent to go behind the others. Behind a network switch the engine gives

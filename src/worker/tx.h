@@ -46,6 +46,9 @@ bool hk_tx_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t now);
 /* Adds a buffer or a put (hk_put_link()) to the peer's send queue. */
 void hk_send_queue_add(struct hk_worker *w, hk_peer p, struct hk_item *item);
 
+/* Takes a reply to a get out of its peer's queue, sent or not. It may be free afterwards. */
+void hk_send_queue_remove(struct hk_worker *w, struct hk_op *reply);
+
 /* Sends from the send queues what the windows have space for. */
 void hk_send_queues_run(struct hk_worker *w, uint64_t now);
 

@@ -43,6 +43,7 @@ static bool on_first;      /* faults on the first port */
 static bool on_both;       /* faults on both ports */
 static enum hk_protection with_protection;
 static uint64_t peer_timeout;
+static uint16_t window;         /* in packets; 0: the default */
 static hk_stranger_fn stranger; /* of B, which then does not know A at the start */
 static const uint8_t *job_key[2];
 static uint32_t key_of_b = 1; /* A has key 1 */
@@ -106,6 +107,8 @@ static void open_worker(int which, struct hk_port *port, struct hk_port *bulk)
 	cfg.engine.protection = which == B && b_seals ? HK_PROTECTION_SEAL : with_protection;
 	if (peer_timeout)
 		cfg.engine.peer_timeout = peer_timeout;
+	if (window)
+		cfg.engine.window = window;
 	cfg.stranger = stranger;
 	cfg.job_key = job_key[which];
 	cfg.tx_buffers = 1024;

@@ -5,6 +5,7 @@
  * (tests/support/pair.h).
  */
 #include "worker/private.h"
+#include "worker/rma_internal.h"
 #include "tests/support/pair.h"
 
 static const size_t sizes[] = {1, 7, 511, 512, 9000, 9121, 9122, 9123, 9216, 100000, 3000001};
@@ -93,6 +94,59 @@ EACH_WAY(a_reply_passes_puts)
 		CHECK_EQ(finish(&put[i]), 1);
 	hk_worker_region_del(end[B].w, r);
 	hk_worker_region_del(end[A].w, s);
+}
+
+/* A put and a reply have about the same part of a window that is short. */
+static void share_the_window(void)
+{
+	enum { LEN = 1 << 20 };
+	MAPPED(from, 5);
+	MAPPED(to, 6);
+	MAPPED(into, 7);
+	hk_region r = hk_worker_region_add(end[B].w, from, MEMORY, HK_REGION_READ, HK_PEER_NONE),
+		  s = hk_worker_region_add(end[A].w, into, MEMORY, HK_REGION_WRITE, HK_PEER_NONE);
+	struct xfer put, got;
+
+	put_start(&put, B, from, LEN, s, 0);
+	get_start(&got, A, to, LEN, r, 0);
+	UNTIL(put.status || got.status ||
+	      hk_worker_region_arrived(end[A].w, got.op.local) >= LEN / 2);
+	CHECK(!put.status && !got.status);
+	CHECK_CMP(hk_worker_region_arrived(end[A].w, s), >=, LEN / 4);
+	CHECK(finish(&put) == 1 && finish(&got) == 1);
+	hk_worker_region_del(end[B].w, r);
+	hk_worker_region_del(end[A].w, s);
+}
+
+TEST(a_short_window_is_shared)
+{
+	for (window = 8; window <= 16; window *= 2)
+		each_way(share_the_window);
+	window = 0;
+}
+
+/* A region ends while its owner serves as many gets of it as may be in flight. The peer hears of
+ * that, and asks for as many others. There must be room for them at once. */
+EACH_WAY(refused_gets_make_room_for_others)
+{
+	enum { N = 100 };
+	static struct xfer x[N];
+	MAPPED(from, 5);
+	MAPPED(to, 6);
+	hk_region r = hk_worker_region_add(end[B].w, from, MEMORY, HK_REGION_READ, HK_PEER_NONE);
+	const struct hk_peer_rma *rma = &end[B].w->peer[end[B].peer].rma;
+	uint64_t served = hk_worker_counters(end[B].w)->gets_served;
+
+	for (unsigned i = 0; i < N; i++)
+		get_start(&x[i], A, to, MEMORY, r, 0);
+	UNTIL(hk_worker_counters(end[B].w)->gets_served >= served + HK_GETS_MAX);
+	CHECK_CMP(rma->get_replies_unsent, >, 0);
+	hk_worker_region_del(end[B].w, r);
+	CHECK_EQ(rma->get_replies_unsent, 0);
+	for (unsigned i = 0; i < N; i++)
+		finish(&x[i]);
+	CHECK_EQ(x[N - 1].status, -EACCES);
+	CHECK_EQ(hk_worker_counters(end[B].w)->get_excess, 0);
 }
 
 static struct both_ways {
