@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from execute import execute
+from hikyaku.errors import HikyakuError
 from hikyaku.learn import shard
 from hikyaku.learn.data import Scaling, split
 from hikyaku.learn.job import free_ports
@@ -218,7 +219,11 @@ class Nodes:
                     raise AssertionError(f"node {i}: {child.stderr.read()}")
             return any(condition(line) for line in self.lines(node)[after:])
 
-        wait_until(what, there, SECONDS)
+        try:
+            wait_until(what, there, SECONDS)
+        except HikyakuError as late:
+            last = {i: self.lines(i)[-3:] for i in self.child}
+            raise AssertionError(f"{late}; the last lines of each node: {last}") from late
 
     def end(self) -> None:
         for child in self.child.values():
