@@ -10,12 +10,12 @@
  */
 #include "problem.h"
 
-#define USAGE "spmv [-n N] [--partition rows|metis] [--exchange mpi|persistent|halo] [--products N]"
-
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define USAGE "spmv [-n N] [--partition rows|metis] [--exchange mpi|persistent|halo] [--products N]"
 
 static const struct exchange_kind *const kinds[] = {&exchange_mpi, &exchange_persistent,
 						    &exchange_halo};

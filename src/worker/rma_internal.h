@@ -44,10 +44,10 @@ void hk_rma_report(struct hk_worker *w);
 /* The sum of `len` of the packets that @op has to send and that need a grant. */
 uint64_t hk_put_bulk(const struct hk_worker *w, const struct hk_op *op);
 
-/* Sends what there is space for. True: all of it. */
+/* Sends what there is space for, at most @most frames. True: nothing of @op is left to send. */
 bool hk_put_run(struct hk_worker *w, struct hk_op *op, unsigned most, uint64_t now);
 
-/* The same, and the rest waits in the send queue. */
+/* Sends what there is space for. The rest waits in the send queue. */
 void hk_put_start(struct hk_worker *w, struct hk_op *op);
 
 /* @op has left the send queue: all of it is sent, or the connection has ended. */

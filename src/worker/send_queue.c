@@ -65,15 +65,6 @@ static bool waits(const struct hk_send_queue *q)
 	return q->head || q->replies.head;
 }
 
-/* The turn of messages and puts ends when enough of them have left. */
-static void end_turn(struct hk_send_queue *q)
-{
-	if (q->sent < TURN)
-		return;
-	q->sent = 0;
-	q->reply_next = true;
-}
-
 /* Removes the first message or put, after it was sent or to drop it. */
 static void pop(struct hk_worker *w, hk_peer p)
 {
@@ -150,30 +141,27 @@ static bool send_first(struct hk_worker *w, hk_peer p, uint64_t now)
 {
 	struct hk_send_queue *q = &w->peer[p].tx.queue;
 	struct hk_item *item = q->head;
+	bool all;
 
-	if (!item)
+	if (!item || (hk_link_is_put(item) && w->by_poller))
 		return false;
-	if (!hk_link_is_put(item)) {
-		if (!hk_tx_now(w, p, hk_buf_of(item), now))
-			return false;
-		q->sent++;
-	} else {
+	if (hk_link_is_put(item)) {
 		struct hk_op *op = hk_put_of(item);
-
-		if (w->by_poller)
-			return false;
 		uint64_t sent = op->sent;
-		bool all = hk_put_run(w, op, UINT_MAX, now);
 
+		all = hk_put_run(w, op, UINT_MAX, now);
 		q->sent = op->sent != sent ? TURN : q->sent;
-		if (!all) {
-			end_turn(q);
-			return false;
-		}
+	} else {
+		all = hk_tx_now(w, p, hk_buf_of(item), now);
+		q->sent += all;
 	}
-	end_turn(q);
-	pop(w, p);
-	return true;
+	if (q->sent >= TURN) {
+		q->sent = 0;
+		q->reply_next = true;
+	}
+	if (all)
+		pop(w, p);
+	return all;
 }
 
 /* Tells the engine how much bulk waits. A grant takes a round trip, so it asks in time, even if

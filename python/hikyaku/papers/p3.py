@@ -76,7 +76,7 @@ def _matrix(document: Document) -> Iterator[Comparison]:
 
 
 def _scale(document: Document) -> Iterator[Comparison]:
-    from ..bench.scale.run import HALO, MPI, time_of
+    from ..bench.scale.run import HALO, MPI, REAL_GBIT, time_of
 
     for experiment, part in PARTS.items():
         mpi, *puts = THEIRS[experiment]
@@ -100,7 +100,7 @@ def _scale(document: Document) -> Iterator[Comparison]:
             yield Comparison(what, 1, float(row["counted"]), "", "≥")
     for row in document["measured"]:
         real, model = row["measured_us"]["median"], row["exchange_us"]
-        what = "difference of measured from simulated; 2 ranks, links of 1 Gb/s, "
+        what = f"difference of measured from simulated; 2 ranks, links of {REAL_GBIT} Gb/s, "
         what += f"{PARTS[row['experiment']]}, {row['method']}"
         note = f"The limit is ours. {real:.0f} and {model:.0f} µs"
         yield Comparison(what, 0.15, abs(real / model - 1), "", "≤", note)
