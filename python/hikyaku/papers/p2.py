@@ -172,8 +172,7 @@ PAPER = Paper(
             wire="Open vSwitch, 20 Mbit/s",
             bound="The ring keeps its links busy. Over two spines, no way of it has less than two "
             "thirds of the bytes that hashing's worst case has on a link. With recursive doubling "
-            "links idle, since in each step pairs of ranks wait for each other. In hashing's best "
-            "case they idle less, with the same bytes on the busiest link. The cause is not known.",
+            "links idle, since in each step pairs of ranks wait for each other.",
         ),
         Figure(
             "P2-several-time",

@@ -53,10 +53,6 @@ TEXTS = {
     "With recursive doubling links idle, since in each step pairs of ranks wait for each other.": (
         "再帰倍加では、各段階でランクの組が互いに待つので、リンクが空く時間があります。"
     ),
-    "In hashing's best case they idle less, with the same bytes on the busiest link.": (
-        "ハッシュの最良の場合は、最も混むリンクのバイト数は同じで、空く時間が短くなります。"
-    ),
-    "The cause is not known.": "原因は分かっていません。",
     "MPI sends these at once, in the same frames as one-sided writes.": (
         "MPI はそれらをすぐに、片側書き込みと同じフレームで送ります。"
     ),
