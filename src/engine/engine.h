@@ -44,7 +44,7 @@
 struct hk_engine;
 
 /* Bytes of a peer with nothing in flight; tests/unit/engine/test_engine.c asserts them. */
-#define HK_ENGINE_PEER_BYTES 368
+#define HK_ENGINE_PEER_BYTES 376
 
 /* Returns the bytes of arena that @cfg needs, or 0 if a field is out of range. */
 size_t hk_engine_size(const struct hk_engine_config *cfg);

@@ -112,6 +112,7 @@ struct hk_peer_rec {
 	uint32_t last_rtt;              /* latest sample, ns */
 	struct hk_rack rack;            /* latest arrival of path 0; others lie in the tx block */
 	uint64_t timer_armed;           /* when the timer was set, ns */
+	uint64_t probed_at;             /* when we last sent a probe for `probed`, ns */
 	uint64_t silent;                /* time that we waited without receiving a frame, ns */
 	uint64_t last_rx;               /* time of the last frame, ns */
 	uint64_t progress_at;           /* time when una last moved or sending began, ns */

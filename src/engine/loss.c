@@ -205,10 +205,10 @@ static void probe_answered(struct hk_engine *e, struct hk_peer_rec *r)
 	uint32_t last;
 
 	r->probed = HK_PROBE_ANSWERED;
-	if (!hk_last_in_flight(e, r, r->timer_armed - 1, &last))
+	if (!hk_last_in_flight(e, r, r->probed_at - 1, &last))
 		return;
 	bool full = r->in_flight > r->cwnd >> 8 && first->state == HK_SLOT_IN_FLIGHT &&
-		    !hk_out_of_reach(e, first);
+		    first->sent_at < r->probed_at && !hk_out_of_reach(e, first);
 
 	hk_loss_mark(e, r, full ? first : hk_tx_slot(e, r, last));
 	e->n.loss_time++;
@@ -216,8 +216,7 @@ static void probe_answered(struct hk_engine *e, struct hk_peer_rec *r)
 
 static bool awaits_answer(const struct hk_peer_rec *r)
 {
-	return (r->probed == HK_PROBED_ONCE || r->probed == HK_PROBED_TWICE) &&
-	       r->timer == HK_TIMER_RESEND;
+	return r->probed == HK_PROBED_ONCE || r->probed == HK_PROBED_TWICE;
 }
 
 /* Returns whether the frame answers our probe. The peer sent it after the probe, or a later frame
@@ -226,7 +225,7 @@ static bool is_answer(const struct hk_peer_rec *r, uint64_t age, uint64_t now)
 {
 	const uint64_t rounding = UINT64_C(2) << HK_WIRE_TS_SHIFT;
 
-	return age && now - age + rounding >= r->timer_armed;
+	return age && now - age + rounding >= r->probed_at;
 }
 
 /* ---- acknowledgements ---------------------------------------------------------------------- */

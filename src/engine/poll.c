@@ -171,6 +171,7 @@ static unsigned emit_tail_probe(struct hk_engine *e, struct hk_peer_rec *r, uint
 	uint32_t last;
 
 	r->probed++;
+	r->probed_at = now;
 	emit_probe(e, r, now, o);
 	o->kind = HK_OUT_TAIL_PROBE;
 	o->path = hk_last_in_flight(e, r, now, &last) ? hk_tx_slot(e, r, last)->path : 0;

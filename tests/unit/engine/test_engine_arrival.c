@@ -249,6 +249,53 @@ TEST(an_answered_probe_names_the_last_packet)
 	answer_to_probe(64, 2, 0, 4); /* with the probe */
 }
 
+/* Four packets to @p, and @probes probes without an answer. Returns when the last one left. */
+static uint64_t probe(struct rig *g, hk_peer p, uint64_t probes)
+{
+	for (unsigned i = 0; i < 4; i++)
+		send_one(g, p, 64);
+	while (hk_engine_counters(g->e)->tx_probes < probes)
+		rig_next(g);
+	return g->now;
+}
+
+/* A resend timeout passes before the answer comes. The packet resent by it left after the probe. So
+ * the answer does not show that this one is lost, even if the window is full. */
+TEST(a_late_answer_counts)
+{
+	RIG(g);
+	hk_peer p = pair(&g);
+	struct hk_peer_rec *r = hk_rec(g.e, p);
+	uint64_t probed = probe(&g, p, 2);
+
+	while (hk_engine_counters(g.e)->tx_resends == 0)
+		rig_next(&g);
+	CHECK_EQ(hk_tx_slot(g.e, r, 1)->resent, 1);
+	r->cwnd = 1 << 8;
+	acknowledge(&g, 1, (struct hk_wire_sack){{0}}, g.now - probed);
+	CHECK_EQ(hk_engine_counters(g.e)->loss_time, 1);
+	CHECK_EQ(hk_tx_slot(g.e, r, 4)->state, HK_SLOT_LOST);
+	CHECK_EQ(hk_tx_slot(g.e, r, 1)->state, HK_SLOT_IN_FLIGHT);
+}
+
+/* The peer gave credit before it received the probe, which does not hide its answer. */
+TEST(credit_does_not_hide_an_answer)
+{
+	RIG(g);
+	hk_peer p = pair(&g);
+	struct hk_peer_rec *r = hk_rec(g.e, p);
+
+	probe(&g, p, 1);
+	r->tx_edge = r->tx_next;
+	g.now += HK_USEC;
+	acknowledge(&g, 1, (struct hk_wire_sack){{0}}, RTT);
+	CHECK_CMP(r->tx_edge, >, r->tx_next);
+	CHECK_EQ(hk_engine_counters(g.e)->loss_time, 0);
+	g.now += RTT;
+	acknowledge(&g, 1, (struct hk_wire_sack){{0}}, RTT);
+	CHECK_EQ(hk_engine_counters(g.e)->loss_time, 1);
+}
+
 /* A packet that was sent earlier and arrives later says nothing of the path now. */
 TEST(the_latest_arrival_is_the_one_sent_last)
 {
