@@ -110,8 +110,9 @@ def results(hikyaku: list[str], file: Path, *words: str) -> dict:
         ["eager", "--hosts", "33"],
         ["incast", "--hosts", "17", "--time-ms", "20"],
         ["silent", "--hosts", "9"],
+        ["eager", "--hosts", "9", "--rate", "100M"],
     ],
-    ids=lambda words: words[0],
+    ids=" ".join,
 )
 def test_the_model_does_what_a_worker_does(hikyaku, tmp_path, words):
     """The same frames at the same times: at most the last acknowledgements differ."""

@@ -48,7 +48,7 @@ enum {
 
 static const struct option option[OPTIONS] = {
 	[HOSTS] = {"--hosts", 2, 100000},
-	[RATE] = {"--rate", 1, 800},
+	[RATE] = {"--rate", 10, 800000}, /* Mb/s */
 	[FRAME] = {"--frame", 576, 9200},
 	[BUFFER] = {"--buffer", 10000, 1u << 30},
 	[SIZE] = {"--size", 1, 1u << 30},
@@ -68,9 +68,41 @@ static const struct option option[OPTIONS] = {
 	[EAGER] = {"--eager", 0, 1u << 30},
 };
 
+/* Mb/s in "100M", "25G" or "25", which is the same. 0: @text is not a rate. */
+static uint64_t read_rate(const char *text)
+{
+	char *end;
+
+	errno = 0;
+	unsigned long long v = strtoull(text, &end, 10);
+	bool mbps = *end == 'M';
+
+	if (errno || end == text || *text == '-' || v > UINT32_MAX)
+		return 0;
+	if (*end == 'M' || *end == 'G')
+		end++;
+	return *end ? 0 : mbps ? v : v * 1000;
+}
+
+static int rate(const char *text, uint64_t *value, struct hk_error *err)
+{
+	uint64_t mbps = read_rate(text);
+
+	if (mbps < option[RATE].lo || mbps > option[RATE].hi || 8000000 % mbps)
+		return hk_error_set(err, -EINVAL,
+				    "--rate %s is not from 10M to 800G, or does not divide 8000G; "
+				    "fix: choose 100M, 1G, 10G, 25G or 100G",
+				    text);
+	*value = mbps;
+	return 0;
+}
+
 static int number(const char *name, const char *text, uint64_t *value, struct hk_error *err)
 {
 	char *end;
+
+	if (strcmp(name, option[RATE].name) == 0)
+		return rate(text, &value[RATE], err);
 
 	for (unsigned i = 0; i < OPTIONS; i++) {
 		if (strcmp(name, option[i].name) != 0)
@@ -116,7 +148,7 @@ static int read_exchange(struct sim_options *o, const char *file, const uint64_t
 
 int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_error *err)
 {
-	uint64_t v[OPTIONS] = {[RATE] = 10, [FRAME] = 1500, [BUFFER] = 1 << 20, [SEED] = 1};
+	uint64_t v[OPTIONS] = {[RATE] = 10000, [FRAME] = 1500, [BUFFER] = 1 << 20, [SEED] = 1};
 	const char *messages = NULL;
 	int rc;
 
@@ -144,9 +176,9 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_er
 		o->host.engine.rx_budget = (uint32_t)HK_MAX(v[POOL] / 3, HK_WIRE_MAX_FRAGS);
 	}
 	o->host.hold = v[HOLD] * HK_USEC * SIM_NS;
-	o->rate_gbit = (uint32_t)v[RATE];
+	o->rate_mbps = (uint32_t)v[RATE];
 	o->host.engine.classes = v[CLASSES] != 0;
-	o->host.engine.link_mbps = o->rate_gbit * 1000 * (v[PORTS] ? (uint32_t)v[PORTS] : 1);
+	o->host.engine.link_mbps = o->rate_mbps * (v[PORTS] ? (uint32_t)v[PORTS] : 1);
 	o->seed = v[SEED];
 	o->size = (uint32_t)v[SIZE];
 	o->count = (uint32_t)v[COUNT];
@@ -157,7 +189,7 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_er
 		.leaf_hosts = v[LEAF_HOSTS] ? (uint32_t)v[LEAF_HOSTS] : 32,
 		.spines = (uint32_t)v[SPINES],
 		.host_ports = v[PORTS] ? (uint32_t)v[PORTS] : 1,
-		.ps_per_byte = 8000 / (uint32_t)v[RATE],
+		.ps_per_byte = 8000000 / (uint32_t)v[RATE],
 		.link_delay = HK_USEC * SIM_NS,
 		.buffer = (uint32_t)v[BUFFER],
 		.mark = (uint32_t)v[MARK],
@@ -169,10 +201,6 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_er
 		.dead_port = v[PORTS] ? (uint32_t)v[PORTS] - 1 : 0,
 	};
 	o->load = (uint32_t)v[LOAD];
-	if (8000 % v[RATE])
-		return hk_error_set(err, -EINVAL,
-				    "--rate %lu does not divide 8000; fix: choose 10, 25 or 100",
-				    (unsigned long)v[RATE]);
 	if (v[LEAF_HOSTS] && !v[SPINES])
 		return hk_error_set(err, -EINVAL,
 				    "--leaf-hosts is for networks with spines; fix: add --spines");

@@ -53,8 +53,8 @@ static void options(const struct run *r, FILE *out)
 {
 	const struct sim_options *o = &r->o;
 
-	fprintf(out, "  \"scenario\": \"%s\",\n  \"hosts\": %u,\n  \"rate_gbit\": %u,\n",
-		o->scenario->name, o->net.hosts, o->rate_gbit);
+	fprintf(out, "  \"scenario\": \"%s\",\n  \"hosts\": %u,\n  \"rate_gbit\": %g,\n",
+		o->scenario->name, o->net.hosts, o->rate_mbps / 1e3);
 	fprintf(out, "  \"frame\": %u,\n  \"buffer\": %u,\n  \"size\": %u,\n  \"count\": %u,\n",
 		o->host.mtu, o->net.buffer, o->size, o->count);
 	fprintf(out, "  \"seed\": %" PRIu64 ",\n  \"topology\": \"%s\",\n", o->seed,

@@ -19,13 +19,13 @@ struct sim_options {
 	struct net_config net;
 	struct host_config host;
 	uint64_t seed;
-	uint32_t rate_gbit;
-	uint32_t flows;    /* what struct run counts apart: mostly senders */
-	uint32_t size;     /* bytes of a message */
-	uint32_t count;    /* messages of each sender */
-	uint32_t load;     /* mixed: percent of each link */
-	uint32_t share_of; /* the share is one of so many links; 0: of one */
-	uint64_t time;     /* ps that are simulated, at most */
+	uint32_t rate_mbps; /* of each link */
+	uint32_t flows;     /* what struct run counts apart: mostly senders */
+	uint32_t size;      /* bytes of a message */
+	uint32_t count;     /* messages of each sender */
+	uint32_t load;      /* mixed: percent of each link */
+	uint32_t share_of;  /* the share is one of so many links; 0: of one */
+	uint64_t time;      /* ps that are simulated, at most */
 	/* exchange */
 	struct messages *messages; /* the run frees them */
 	uint32_t eager;            /* bytes of the longest eager message; 0: puts */

@@ -101,7 +101,7 @@ def sim(
         scenario,
         workers,
         read(messages_file) if messages_file else None,
-        rate=int(rate.removesuffix("G")),
+        rate=rate,
         spines=spines,
         leaf_hosts=leaf_hosts,
         loss_ppm=round(1e4 * loss),

@@ -25,7 +25,7 @@ SCENARIOS = {
     "idle": "8 B back and forth, beside hosts that sent one message",
     "exchange": "the messages of --messages, again and again, between neighbours",
 }
-RATES = ("1G", "10G", "25G", "40G", "50G", "100G", "200G", "400G")
+RATES = ("100M", "1G", "10G", "25G", "40G", "50G", "100G", "200G", "400G")
 PROGRAM = "tools/sim/hikyaku-sim"
 WORKERS = "tools/sim-worker/hikyaku-sim-worker"
 

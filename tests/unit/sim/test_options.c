@@ -64,6 +64,16 @@ TEST(values_are_taken)
 	CHECK_EQ(o.host.hold, 7 * HK_USEC * SIM_NS);
 }
 
+TEST(rates_have_units)
+{
+	CHECK_EQ(parse("incast --rate 100M"), 0);
+	CHECK_EQ(o.net.ps_per_byte, 80000);
+	CHECK_EQ(o.host.engine.link_mbps, 100);
+	CHECK_EQ(parse("incast --rate 25G --ports 2"), 0);
+	CHECK_EQ(o.net.ps_per_byte, 320);
+	CHECK_EQ(o.host.engine.link_mbps, 50000);
+}
+
 TEST(mistakes_are_named)
 {
 	REFUSED("", "no scenario");
@@ -74,6 +84,11 @@ TEST(mistakes_are_named)
 	REFUSED("incast --hosts 5x", "--hosts 5x ");
 	REFUSED("incast --seed 99999999999999999999", "--seed ");
 	REFUSED("incast --rate 30", "--rate 30 ");
+	REFUSED("incast --rate 5M", "--rate 5M ");
+	REFUSED("incast --rate 10K", "--rate 10K ");
+	REFUSED("incast --rate G", "--rate G ");
+	REFUSED("incast --rate 801G", "--rate 801G ");
+	REFUSED("incast --rate 18446744073709551616", "--rate 18446744073709551616 ");
 	REFUSED("incast --colour 7", "unknown option --colour");
 	REFUSED("lone --hosts 2", "lone needs 3 hosts");
 	REFUSED("incast --leaf-hosts 4", "--leaf-hosts");
