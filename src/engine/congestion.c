@@ -25,6 +25,10 @@
  * grants fits the port's buffer. On a wire with two ends nobody else fills the queue, and the
  * window has four packets at least.
  *
+ * Slow links: a receiver grants a few frames of bulk at least, and one of 9000 bytes takes 720 us
+ * at 100 Mb/s. So the target is at least the time of such a queue. Otherwise small messages beside
+ * bulk would have windows far below one packet.
+ *
  * A timeout leaves one packet: the timer backs off by itself, and the peer may only be slow.
  */
 #include "engine/internal.h"
@@ -37,16 +41,20 @@
 #define GROW           (2 * ONE)      /* in a round trip, after the first reduction */
 #define GROW_SWITCHED  (ONE / 16)     /* the same at most for one packet */
 #define TARGET_BYTES   250000u        /* of queue */
+#define QUEUE_OF_BULK  (96u << 10)    /* what grants may queue on a slow link */
 #define TARGET_LEAST   (50 * HK_USEC) /* the hosts alone delay by some of this */
 #define PART_SHIFT     4              /* weight of a round trip in the average: 1/16 */
 
 void hk_cc_init(struct hk_engine *e)
 {
-	uint64_t target = e->cfg.target_delay;
+	const uint64_t bits_ms = 8 * 1000; /* a byte at 1 Mb/s takes so many ns */
+	uint64_t target = e->cfg.target_delay, mbps = e->cfg.link_mbps;
 
-	if (e->cfg.link_mbps)
-		target = HK_MAX(TARGET_BYTES * 8 * 1000ull / e->cfg.link_mbps, TARGET_LEAST);
-	e->target_delay = HK_MIN(target, e->cfg.target_delay);
+	if (mbps) {
+		target = HK_MIN(target, HK_MAX(TARGET_BYTES * bits_ms / mbps, TARGET_LEAST));
+		target = HK_MAX(target, QUEUE_OF_BULK * bits_ms / mbps);
+	}
+	e->target_delay = target;
 }
 
 void hk_cc_start(const struct hk_engine *e, struct hk_peer_rec *r)

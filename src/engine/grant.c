@@ -25,7 +25,7 @@
  *
  * Both numbers of a grant are sums since the start of the connection. So the next grant repairs one
  * that is lost or late. A sender that does not use its grant keeps a part of the budget from
- * others. So a grant ends: its sender forgets it HK_GRANT_LIFE after it used it last. The receiver
+ * others. So a grant ends: its sender forgets it after a time without use (LIFE), and the receiver
  * takes it back after twice that time.
  *
  * A sender that wants little gets all at once, if the budget has room for a quantum: otherwise the
@@ -66,14 +66,18 @@
  */
 #include "engine/internal.h"
 
-#define HK_GRANT_LIFE (500 * HK_USEC)
+/* How long a grant may lie unused, and at least as long as our link takes for so many frames. */
+#define LIFE        (500 * HK_USEC)
+#define LIFE_FRAMES 16
 /* Bulk that waits for our own NIC waits in the send queue, except for so long. */
 #define NIC_QUEUE_TIME (20 * HK_USEC)
 /* A sender that has not answered for two round trips and so long serves others. Such senders may
- * have so many bytes open in addition to the budget, and at most what the link carries so long. */
-#define STALL_TIME   (2 * HK_USEC)
-#define STALLED_MAX  (384u << 10)
-#define STALLED_TIME (320 * HK_USEC)
+ * have so many bytes open in addition to the budget. That is at most what the link carries so long,
+ * or so many frames. */
+#define STALL_TIME     (2 * HK_USEC)
+#define STALLED_MAX    (384u << 10)
+#define STALLED_TIME   (320 * HK_USEC)
+#define STALLED_FRAMES 8
 /* That matters if our link was idle for so long in the last twice that time. */
 #define LINK_IDLE      (5 * HK_USEC)
 #define FRAME_OVERHEAD 90u /* bytes on the wire besides `len`, and small packets, about */
@@ -119,9 +123,11 @@ static void set_budget(struct hk_engine *e)
 	uint64_t budget = bytes_in(e, g->base) + HK_MAX(queue, 3 * frame);
 
 	g->budget = (uint32_t)HK_MIN(budget, BUDGET_MAX);
-	g->stalled_max = (uint32_t)HK_MIN(HK_MAX(bytes_in(e, STALLED_TIME), frame), STALLED_MAX);
+	g->stalled_max = (uint32_t)HK_MIN(HK_MAX(bytes_in(e, STALLED_TIME), STALLED_FRAMES * frame),
+					  STALLED_MAX);
 	/* of whole packets, so that none exceeds it */
 	g->quantum = (uint32_t)(HK_MAX(g->budget / 4 / frame, 1) * frame);
+	g->life = HK_MAX(LIFE, LIFE_FRAMES * time_of(e, (uint32_t)frame));
 	e->nic_queue = HK_MAX(NIC_QUEUE_TIME, 2 * time_of(e, (uint32_t)frame));
 }
 
@@ -408,7 +414,7 @@ static void close_idle(struct hk_engine *e, uint64_t now)
 	struct hk_peer_rec *r;
 
 	for (enum hk_grant_list i = HK_GRANT_OPEN; i <= HK_GRANT_STALLED; i++)
-		while ((r = idle_for(e, i, 2 * HK_GRANT_LIFE, now)))
+		while ((r = idle_for(e, i, 2 * e->grant.life, now)))
 			close_one(e, r);
 }
 
@@ -458,8 +464,8 @@ static void run(struct hk_engine *e, uint64_t now)
 	}
 	g->due = UINT64_MAX;
 	if (g->turns)
-		g->due = HK_MIN(idle_at(e, HK_GRANT_OPEN, 2 * HK_GRANT_LIFE),
-				idle_at(e, HK_GRANT_STALLED, 2 * HK_GRANT_LIFE));
+		g->due = HK_MIN(idle_at(e, HK_GRANT_OPEN, 2 * e->grant.life),
+				idle_at(e, HK_GRANT_STALLED, 2 * e->grant.life));
 	if (may_stall(e))
 		g->due = HK_MIN(g->due, HK_MAX(idle_at(e, HK_GRANT_OPEN, stall_time(e)),
 					       g->busy_to + idle_time(e)));
@@ -582,9 +588,9 @@ void hk_grant_fill(struct hk_peer_rec *r, struct hk_wire_grant *g, uint64_t now)
 /* ---- the sender ---------------------------------------------------------------------------- */
 
 /* Forgets a grant that was not used for long: the receiver counts on that. */
-static void forget_old(struct hk_peer_rec *r, uint64_t now)
+static void forget_old(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
-	if (HK_UNLIKELY(now - r->tx_granted_at >= HK_GRANT_LIFE) &&
+	if (HK_UNLIKELY(now - r->tx_granted_at >= e->grant.life) &&
 	    hk_psn_before(r->tx_bulk, r->tx_granted)) {
 		r->tx_granted = r->tx_bulk;
 		r->asked_at = 0;
@@ -593,7 +599,7 @@ static void forget_old(struct hk_peer_rec *r, uint64_t now)
 
 bool hk_grant_allows(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
-	forget_old(r, now);
+	forget_old(e, r, now);
 	if (!hk_psn_before(r->tx_bulk, r->tx_granted))
 		return false;
 	if (HK_LIKELY(e->nic_free_at <= now + e->nic_queue))
@@ -627,7 +633,7 @@ void hk_engine_want(struct hk_engine *e, hk_peer p, uint32_t bytes, uint64_t now
 
 	if (!hk_peer_connected(r))
 		return;
-	forget_old(r, now);
+	forget_old(e, r, now);
 	bool more = hk_psn_before(r->tx_wanted, wanted);
 
 	if (more)

@@ -192,6 +192,7 @@ struct hk_grants {
 	uint32_t budget, quantum; /* limit of `out`; bytes of one grant */
 	uint32_t frame;           /* `len` of the longest packet of bulk seen */
 	uint64_t frame_time;      /* what our link needs for it, ns */
+	uint64_t life;            /* of a grant that is not used, ns */
 	uint32_t waiting, batch;  /* peers that wait for a grant; first of them: next in turn */
 	uint32_t random;          /* state of the generator that draws from these */
 	struct hk_grant_queue {

@@ -285,14 +285,16 @@ TEST(a_timeout_leaves_one_packet)
 	CHECK_EQ(window_of(&g, p), 256);
 }
 
-/* The queue that the target permits fits a port's buffer, so a fast link has a shorter one. */
+/* The queue that the target permits fits a port's buffer, so a fast link has a shorter one. It has
+ * room for granted bulk, so a slow link has a longer one. */
 TEST(the_target_fits_the_link)
 {
 	static const struct {
 		unsigned mbps;
 		uint64_t target;
-	} want[] = {{0, 200 * HK_USEC},    {1000, 200 * HK_USEC}, {10000, 200 * HK_USEC},
-		    {25000, 80 * HK_USEC}, {40000, 50 * HK_USEC}, {100000, 50 * HK_USEC}};
+	} want[] = {{0, 200 * HK_USEC},     {100, 7864320},        {1000, 786432},
+		    {10000, 200 * HK_USEC}, {25000, 80 * HK_USEC}, {40000, 50 * HK_USEC},
+		    {100000, 50 * HK_USEC}};
 
 	for (size_t i = 0; i < HK_ARRAY_LEN(want); i++) {
 		RIG(g);
@@ -302,9 +304,12 @@ TEST(the_target_fits_the_link)
 	}
 	RIG(g); /* a shorter one that somebody asked for stays */
 	g.cfg.link_mbps = 25000;
-	g.cfg.target_delay = 20 * HK_USEC;
+	g.cfg.target_delay = 40 * HK_USEC;
 	rig_start(&g);
-	CHECK_EQ(g.e->target_delay, 20 * HK_USEC);
+	CHECK_EQ(g.e->target_delay, 40 * HK_USEC);
+	g.cfg.target_delay = 20 * HK_USEC; /* but not one that grants would exceed */
+	rig_start(&g);
+	CHECK_EQ(g.e->target_delay, (96u << 10) * 8 / 25);
 }
 
 /* ---- marks ----------------------------------------------------------------------------------- */

@@ -57,6 +57,7 @@ TEST(incast_is_full_fair_and_without_loss)
 	incast("incast --hosts 65 --time-ms 200 --frame 9000", .95);
 	incast("incast --hosts 257 --time-ms 200 --frame 9000", .95);
 	incast("incast --hosts 65 --time-ms 50 --frame 9000 --rate 100", .95);
+	incast("incast --hosts 65 --time-ms 2000 --frame 9000 --rate 100M", .95);
 }
 
 static void longflows(const char *line)
@@ -138,6 +139,13 @@ TEST(small_messages_pass_bulk)
 	r = run_of("pingpong --hosts 65 --time-ms 100 --frame 9000 --rate 25");
 	CHECK_LIMIT(&r, "p99_us", <=, 40);
 	free(r.text);
+	/* on slow links a few frames of bulk are in front of each message */
+	r = run_of("pingpong --hosts 65 --time-ms 100 --frame 9000 --rate 1");
+	CHECK_LIMIT(&r, "p99_us", <=, 500);
+	free(r.text);
+	r = run_of("pingpong --hosts 17 --time-ms 500 --rate 100M");
+	CHECK_LIMIT(&r, "p99_us", <=, 1400);
+	free(r.text);
 	r = run_of("pingpong --hosts 65 --time-ms 100 --frame 9000 --classes 1");
 	CHECK_LIMIT(&r, "p99_us", <=, 12);
 	free(r.text);
@@ -160,7 +168,9 @@ TEST(an_exchange_between_all_hosts_uses_most_of_the_links)
 	all_to_all("alltoall --hosts 64 --frame 9000 --rate 25", .85);
 	all_to_all("alltoall --hosts 64 --frame 9000 --rate 100", .7);
 	all_to_all("alltoall --hosts 64 --frame 9000 --rate 1", .75);
+	all_to_all("alltoall --hosts 16 --frame 9000 --rate 1", .85);
 	all_to_all("alltoall --hosts 2 --size 1000000 --rate 1", .85);
+	all_to_all("alltoall --hosts 2 --size 1000000 --rate 100M", .85);
 }
 
 TEST(silent_peers_hold_nobody_up)
