@@ -11,7 +11,7 @@
  * The ping side decides on sizes and counts, and prints. The other side needs only its port. Frames
  * carry a 12-byte command after the Ethernet header, so the sides need no other channel. The
  * commands are ECHO (send it back), FLOOD (count it), REPORT (answer with the count) and QUIT. On
- * wires that lose frames, the ping side repeats a question without an answer. It leaves such
+ * wires that lose frames, the ping side repeats a request without an answer. It leaves such
  * samples out, and counts them.
  *
  * The pong side sends the received buffer back. So one frame is one receive and one send, without a
@@ -48,7 +48,7 @@ enum command { ECHO = 1, FLOOD, REPORT, QUIT };
 
 struct head { /* after the Ethernet header */
 	uint32_t command;
-	uint32_t seq;  /* number of the question (ECHO) or of the flood (FLOOD, REPORT) */
+	uint32_t seq;  /* number of the request (ECHO) or of the flood (FLOOD, REPORT) */
 	uint32_t size; /* bytes of the frame; in the answer to REPORT, the counted frames */
 };
 
@@ -216,7 +216,7 @@ static struct rte_mbuf *ask(struct rte_mbuf *m, enum command command, uint32_t s
 		while ((m = receive(what, RETRY_MS * hk_eal_tsc_hz() / 1000))) {
 			if (head_of(m)->command == command && head_of(m)->seq == seq)
 				return m;
-			rte_pktmbuf_free(m); /* the answer to an earlier question */
+			rte_pktmbuf_free(m); /* the answer to an earlier request */
 		}
 		(void)is_over(start, what);
 	}
@@ -273,7 +273,7 @@ static bool measure_flood(unsigned size, struct result *r)
 				      &asked);
 	if (!answer)
 		return false;
-	/* without the waits for lost questions */
+	/* without the waits for lost requests */
 	double seconds = (double)(rte_rdtsc_precise() - t) / (double)hk_eal_tsc_hz() -
 			 asked * RETRY_MS / 1000.0;
 	uint32_t counted = head_of(answer)->size;

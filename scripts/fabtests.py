@@ -89,7 +89,7 @@ OPTIONAL = {
 @dataclass
 class Outcome:
     test: str
-    verdict: str  # passed, lacks (the program says so), failed
+    result: str  # passed, lacks (the program says so), failed
     text: str = ""
 
 
@@ -174,11 +174,11 @@ def main() -> int:
                 if args.tests and not any(part in line for part in args.tests):
                     continue
                 outcome = run(line)
-                counts[outcome.verdict] = counts.get(outcome.verdict, 0) + 1
-                print(f"{outcome.verdict:8}{line}", flush=True)
+                counts[outcome.result] = counts.get(outcome.result, 0) + 1
+                print(f"{outcome.result:8}{line}", flush=True)
                 if outcome.text:
                     print("        " + outcome.text.replace("\n", "\n        "), flush=True)
-    print(", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())))
+    print(", ".join(f"{n} {result}" for result, n in sorted(counts.items())))
     return 1 if counts.get("failed") else 0
 
 

@@ -13,7 +13,7 @@
  * region that is closed leaves its number, and no later region has the same one soon. So an
  * operation by an outdated entry is refused. Then the peer reads the bucket again.
  *
- * Rejected. A question that the owner's provider answers: only progress of the program would answer
+ * Rejected. A request that the owner's provider answers: only progress of the program would answer
  * it. A hash of the key as a number: two keys may have the same one. The numbers as keys, for
  * programs that take keys of the provider (FI_MR_PROV_KEY): Intel MPI 2021.18 crashes unless its
  * addresses are virtual then. MPICH, and fabtests, take what we need less.

@@ -26,10 +26,10 @@
 
 struct rma {
 	struct hk_fi_op op;
-	struct hk_atomic_op atom; /* the short operation, or the end of a write */
-	struct hk_op bulk;        /* the put or get */
-	char *bytes;              /* the source or destination */
-	char *copy;               /* the same, if it is not the application's; or NULL */
+	struct hk_atomic_op atomic; /* the short operation, or the end of a write */
+	struct hk_op bulk;          /* the put or get */
+	char *bytes;                /* the source or destination */
+	char *copy;                 /* the same, if it is not the application's; or NULL */
 	struct iovec iov[HK_FI_IOV];
 	size_t len;
 	struct hk_fi_key to; /* key, and what is known of it */
@@ -121,7 +121,8 @@ static char *in_one_piece(struct rma *o, const struct fi_msg_rma *m)
 static int start_message(struct rma *o, const struct hk_wire_atomic *ask, void *bytes)
 {
 	o->waits++;
-	return hk_worker_atomic(domain_of(o)->worker, o->op.peer, &o->atom, ask, bytes, on_done, o);
+	return hk_worker_atomic(domain_of(o)->worker, o->op.peer, &o->atomic, ask, bytes, on_done,
+				o);
 }
 
 /* The bytes of the operation from @first on, by a message. */

@@ -150,7 +150,7 @@ int hk_helper_connect(const char *who, int64_t deadline, struct hk_error *err)
 	}
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static int receive(int helper, const char *who, struct hk_helper_reply *reply, int *fd,
 		   struct hk_error *err)

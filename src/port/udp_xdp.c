@@ -19,7 +19,7 @@
 #define ETHERTYPE RTE_BE16(0x88b5) /* HK_WIRE_ETHERTYPE; the wire is a layer of its own */
 
 #define FRESH_US    2000000u /* that an answer of the kernel is used */
-#define FIRST_US    200u     /* after a question in vain; then twice as long each time */
+#define FIRST_US    200u     /* after a request in vain; then twice as long each time */
 #define REST_US     1u       /* the same between polls of the UDP socket, */
 #define REST_MAX_US 256u     /* up to this */
 #define POLLS       8u       /* of the AF_XDP socket, between two looks at the clock */

@@ -40,7 +40,7 @@
 struct hk_udp_flow {
 	uint64_t name;     /* of the peer's address (port/udp_peers.h); 0: none */
 	uint64_t again_at; /* the kernel is asked again, ticks of rte_rdtsc() */
-	uint32_t pause_us; /* that the next question waits, if this one is in vain */
+	uint32_t pause_us; /* that the next request waits, if this one is in vain */
 	uint32_t sum;      /* of the IPv4 header without its length */
 	bool direct;       /* by AF_XDP */
 	uint8_t header[HK_UDP_HEADERS];

@@ -174,8 +174,8 @@ def test_sums_of_p5():
     rows = [row("sum", "dpdk", 2, times, 8.0) for times in (1, 10, 100)]
     rows += [row("sum", "tcp", 2, times, 1.0) for times in (1, 10, 100)]
     found = compared("P5-sum", {"rows": rows})
-    verdicts = [c.met for c in found.values()]
-    assert verdicts == [False, True, True]  # of 30, 4 and 0.4
+    met = [c.met for c in found.values()]
+    assert met == [False, True, True]  # of 30, 4 and 0.4
 
 
 def test_learning_of_p5():

@@ -136,7 +136,7 @@ def test_work_that_rests_for_a_moment_is_noticed(load, share, monkeypatch):
 
 
 def test_a_busy_machine_judges_only_what_is_exact():
-    def verdicts(machine: dict) -> list[bool | None]:
+    def met(machine: dict) -> list[bool | None]:
         found = [goals.judged("ratio", 9, "≤", 1), goals.judged("bytes", 9, "≤", 1, exact=True)]
         document = {
             "machine": machine,
@@ -145,9 +145,9 @@ def test_a_busy_machine_judges_only_what_is_exact():
         goals.withhold(document)
         return [goal["met"] for goal in document["goals"]]
 
-    assert verdicts(BUSY) == [None, False, None]
+    assert met(BUSY) == [None, False, None]
     for machine in QUIET:
-        assert verdicts(machine) == [False, False, True]
+        assert met(machine) == [False, False, True]
 
 
 def test_a_goal_that_is_not_judged_says_why():

@@ -446,7 +446,7 @@ static void one_round(void)
 {
 	struct hkt_rng all = {hkt_key(seed, 1, (uint64_t)this_round, 0)},
 		       mine = {hkt_key(seed, 2, (uint64_t)this_round, (uint64_t)hkt_rank)};
-	int steps = STEPS + (int)hkt_below(&all, STEPS), wild;
+	int steps = STEPS + (int)hkt_below(&all, STEPS), any_from;
 
 	draw(&all);
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -454,7 +454,7 @@ static void one_round(void)
 	persist(&mine);
 	enum how how = (enum how)hkt_below(&mine, HOWS);
 
-	wild = steps / 2 + (int)hkt_below(&all, (uint64_t)steps); /* or never */
+	any_from = steps / 2 + (int)hkt_below(&all, (uint64_t)steps); /* or never */
 	for (step = 0; step < steps; step++) {
 		if (step == steps - 6 && hkt_below(&all, 2)) {
 			MPI_Barrier(comm);
@@ -463,7 +463,7 @@ static void one_round(void)
 				       (int)hkt_below(&mine, TAGS));
 			MPI_Barrier(comm);
 		}
-		bool any = step >= wild && step % 2 == wild % 2;
+		bool any = step >= any_from && step % 2 == any_from % 2;
 
 		one_step(&mine, any ? how : NAMED, step == steps - 1 && this_round % 2);
 		if (any && comm != MPI_COMM_NULL) /* what comes next is of the next step */

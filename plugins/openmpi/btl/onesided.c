@@ -18,8 +18,8 @@
 /* An operation under way. */
 typedef struct hk_onesided {
 	opal_free_list_item_t super;
-	struct hk_atomic_op atom; /* the operation, or the fence behind … */
-	struct hk_op put;         /* … this */
+	struct hk_atomic_op atomic; /* the operation, or the fence behind … */
+	struct hk_op put;           /* … this */
 	struct hk_same_node_op node_op;
 	hk_endpoint *ep;
 	void *local; /* where the result goes, or the source of a put */
@@ -64,7 +64,7 @@ static void on_done(void *arg, int status)
 		return;
 	hk_onesided end = *o;
 
-	memcpy(end.local, &end.atom.old, end.results); /* little-endian hosts */
+	memcpy(end.local, &end.atomic.old, end.results); /* little-endian hosts */
 	opal_free_list_return(&hk_btl.onesided, &o->super);
 	/* the disconnect of a lost peer, reported after this, ends the job: no second error from
 	 * here */
@@ -109,7 +109,7 @@ static void same_node_done(void *arg, int status)
 {
 	hk_onesided *o = arg;
 
-	o->atom.old = o->node_op.old;
+	o->atomic.old = o->node_op.old;
 	on_done(o, status);
 }
 
@@ -131,7 +131,7 @@ static int start_same_node(hk_onesided *o, const struct hk_wire_atomic *w, void 
 static int start(hk_onesided *o, const struct hk_wire_atomic *w, void *data)
 {
 	hk_btl_lock();
-	int rc = hk_worker_atomic(hk_btl.worker, o->ep->peer, &o->atom, w, data, on_done, o);
+	int rc = hk_worker_atomic(hk_btl.worker, o->ep->peer, &o->atomic, w, data, on_done, o);
 
 	if (HK_UNLIKELY(rc != 0)) {
 		opal_free_list_return(&hk_btl.onesided, &o->super);
@@ -155,7 +155,7 @@ static int put_long(hk_onesided *o, void *from, size_t size, hk_region region, u
 
 	/* if the peer went between the two, the put ends with -ENOTCONN */
 	if (rc == 0 &&
-	    hk_worker_atomic(hk_btl.worker, o->ep->peer, &o->atom, &fence, NULL, on_done, o) != 0)
+	    hk_worker_atomic(hk_btl.worker, o->ep->peer, &o->atomic, &fence, NULL, on_done, o) != 0)
 		o->waits = 1;
 	if (HK_UNLIKELY(rc != 0)) {
 		opal_free_list_return(&hk_btl.onesided, &o->super);

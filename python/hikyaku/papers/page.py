@@ -86,12 +86,12 @@ def _number(value: float | None, unit: str) -> str:
 def _table(comparisons: list[Comparison]) -> str:
     lines = ["<table><tr><th></th><th>paper</th><th>here</th><th></th></tr>"]
     for c in comparisons:
-        verdict = {True: WORDS["met"], False: WORDS["missed"], None: ""}[c.met]
+        mark = {True: WORDS["met"], False: WORDS["missed"], None: ""}[c.met]
         goal = f" {escape(c.relation)} " if c.relation and c.theirs is not None else ""
         note = f"<br><small>{escape(c.note)}</small>" if c.note else ""
         lines.append(
             f"<tr><td>{escape(c.what)}{note}</td><td>{goal}{_number(c.theirs, c.unit)}</td>"
-            f"<td>{_number(c.ours, c.unit)}</td><td>{verdict}</td></tr>"
+            f"<td>{_number(c.ours, c.unit)}</td><td>{mark}</td></tr>"
         )
     return "\n".join([*lines, "</table>"])
 

@@ -52,7 +52,7 @@ static unsigned receive(struct hk_measure *m, enum hk_probe_kind kind, uint32_t 
 }
 
 /* Sends @ask until an answer of @kind comes. Adds the data that arrives meanwhile to *@late. */
-static int ask(struct hk_measure *m, const struct hk_probe *question, enum hk_probe_kind kind,
+static int ask(struct hk_measure *m, const struct hk_probe *request, enum hk_probe_kind kind,
 	       struct hk_probe *answer, uint64_t *late)
 {
 	int64_t start = hk_clock_ms(), asked = start - ASK_MS;
@@ -68,9 +68,9 @@ static int ask(struct hk_measure *m, const struct hk_probe *question, enum hk_pr
 				"no peer has answered NIC %s for %d s; fix: start `hikyaku devmem "
 				"peer --nic ADDRESS` for the NIC at the other end of its cable",
 				m->nics[0], ANSWER_MS / 1000);
-		if (now - asked >= ASK_MS && hk_probe_send(m->b, m->tested, m->pop, question))
+		if (now - asked >= ASK_MS && hk_probe_send(m->b, m->tested, m->pop, request))
 			asked = now;
-		*late += receive(m, kind, question->run, answer, &answered);
+		*late += receive(m, kind, request->run, answer, &answered);
 	}
 	return 0;
 }

@@ -316,7 +316,7 @@ TEST(the_latest_arrival_is_the_one_sent_last)
 	CHECK_EQ(rack->rtt, RTT);
 }
 
-/* An acknowledgement of something new ends the back-off, and the question. */
+/* An acknowledgement of something new ends the back-off, and the probe. */
 TEST(progress_ends_the_back_off)
 {
 	RIG(g);

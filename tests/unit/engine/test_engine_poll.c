@@ -191,7 +191,7 @@ TEST(a_proxy_that_read_everything_leaves_nothing)
 	CHECK(!hk_engine_urgent(g.e));
 }
 
-/* The proxy can read nothing that is in flight: its question goes by the first path. */
+/* The proxy can read nothing that is in flight: its probe goes by the first path. */
 TEST(a_proxy_asks_by_the_first_path)
 {
 	struct hk_packet borrowed = {.len = 32, .type = HK_WIRE_PUT, .path = 1, .borrowed = true};

@@ -116,7 +116,7 @@ TEST(resend_cap_over_peers)
 	CHECK_EQ(probed, 8);
 }
 
-/* ---- questions before resends ---------------------------------------------------------------- */
+/* ---- probes before resends ------------------------------------------------------------------- */
 
 static void ack_echo(struct rig *g, uint32_t ack, uint16_t flags)
 {
@@ -141,7 +141,7 @@ static hk_peer silent_pair(struct rig *g)
 	return p;
 }
 
-static void next_is_a_question(struct rig *g)
+static void next_is_a_probe(struct rig *g)
 {
 	CHECK_EQ(rig_next(g), 1);
 	CHECK_EQ(g->out[0].kind, HK_OUT_TAIL_PROBE);
@@ -150,15 +150,15 @@ static void next_is_a_question(struct rig *g)
 }
 
 /* The peer loses its core for longer than a resend timeout, but no packets: nothing is resent. */
-TEST(a_silent_peer_is_asked)
+TEST(a_silent_peer_is_probed)
 {
 	RIG(g);
 	hk_peer p = silent_pair(&g);
 	uint64_t start = g.now;
 
-	next_is_a_question(&g);
+	next_is_a_probe(&g);
 	CHECK_CMP(g.now - start, <, g.cfg.min_rto);
-	next_is_a_question(&g);
+	next_is_a_probe(&g);
 	CHECK_CMP(g.now - start, >, g.cfg.min_rto);
 	g.now = start + 3 * g.cfg.min_rto - 1;
 	CHECK_EQ(rig_poll(&g), 0);
@@ -176,7 +176,7 @@ TEST(an_answer_tells_what_is_lost)
 	RIG(g);
 	hk_peer p = silent_pair(&g);
 
-	next_is_a_question(&g);
+	next_is_a_probe(&g);
 	g.now += HK_USEC;
 	rig_send(&g, p, 4);
 	ack_echo(&g, 1,
@@ -235,7 +235,7 @@ TEST(data_answers_too)
 {
 	RIG(g);
 	silent_pair(&g);
-	next_is_a_question(&g);
+	next_is_a_probe(&g);
 	uint64_t asked = g.now;
 
 	for (unsigned n = 0; n < 2; n++) {
@@ -254,7 +254,7 @@ TEST(data_answers_too)
 }
 
 /* The probe goes behind the last packet in flight, not behind one that has arrived. */
-TEST(asked_behind_what_is_in_flight)
+TEST(probed_behind_what_is_in_flight)
 {
 	const struct hk_wire_sack fourth = {{1u << 3}};
 
@@ -267,12 +267,12 @@ TEST(asked_behind_what_is_in_flight)
 	rig_input(&g, &h, &fourth, 0);
 	CHECK_EQ(rig_next(&g), 2); /* the two of path 0 are lost */
 	CHECK(g.out[0].kind == HK_OUT_RESEND && g.out[1].kind == HK_OUT_RESEND);
-	next_is_a_question(&g);
+	next_is_a_probe(&g);
 }
 
 /* A progress proxy gets the answer: it resends a lost packet that it can read, although that was
  * not the last one. */
-TEST(an_answer_to_a_stand_in)
+TEST(an_answer_to_a_progress_proxy)
 {
 	struct hk_packet borrowed = {.token = 9,
 				     .len = 900,
@@ -287,7 +287,7 @@ TEST(an_answer_to_a_stand_in)
 
 	CHECK(hk_engine_send(g.e, p, &borrowed, g.now, &h));
 	hk_engine_set_proxy(g.e, true);
-	next_is_a_question(&g);
+	next_is_a_probe(&g);
 	g.now += RTT;
 	ack_echo(&g, 1, 0);
 	CHECK_EQ(rig_poll(&g), 1);
@@ -296,12 +296,12 @@ TEST(an_answer_to_a_stand_in)
 }
 
 /* No answers come. After two probes the engine resends the packet. */
-TEST(two_questions_are_enough)
+TEST(two_probes_are_enough)
 {
 	RIG(g);
 	silent_pair(&g);
-	next_is_a_question(&g);
-	next_is_a_question(&g);
+	next_is_a_probe(&g);
+	next_is_a_probe(&g);
 	for (unsigned n = 0; n < 5; n++) {
 		CHECK_EQ(rig_next(&g), 1);
 		CHECK(g.out[0].kind == HK_OUT_RESEND && g.out[0].token == 1);
@@ -309,7 +309,7 @@ TEST(two_questions_are_enough)
 }
 
 /* A peer that never sent a frame may not know us, and only packets introduce us. */
-TEST(a_stranger_is_not_asked)
+TEST(a_stranger_is_not_probed)
 {
 	RIG(g);
 	hk_peer p = rig_pair(&g);
@@ -378,7 +378,7 @@ TEST(lent_packets_wait_for_their_owner)
 }
 
 /* A peer is given up as silent even if nothing can be resent to it. */
-TEST(silence_is_noticed_by_a_stand_in)
+TEST(silence_is_noticed_by_a_progress_proxy)
 {
 	RIG(g);
 	hk_peer p = lent_and_not(&g);

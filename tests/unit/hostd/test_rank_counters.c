@@ -165,21 +165,21 @@ TEST(edges)
 /* Addresses that overflow when a length is added to them. */
 TEST(wild_addresses)
 {
-	const uint64_t wild[] = {0,
-				 8,
-				 4096,
-				 UINT64_MAX,
-				 UINT64_MAX - 7,
-				 UINT64_MAX - 4095,
-				 UINT64_C(1) << 63,
-				 (UINT64_C(1) << 63) - 8,
-				 (UINT64_C(1) << 47) - 8};
+	const uint64_t bad[] = {0,
+				8,
+				4096,
+				UINT64_MAX,
+				UINT64_MAX - 7,
+				UINT64_MAX - 4095,
+				UINT64_C(1) << 63,
+				(UINT64_C(1) << 63) - 8,
+				(UINT64_C(1) << 47) - 8};
 	struct hk_res_rank n;
 
 	setup();
-	for (unsigned i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {
-		CHECK_EQ(read_from(wild[i], memory, &n), -EFAULT);
-		CHECK_EQ(read_from(memory, wild[i], &n), -EFAULT);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		CHECK_EQ(read_from(bad[i], memory, &n), -EFAULT);
+		CHECK_EQ(read_from(memory, bad[i], &n), -EFAULT);
 	}
 }
 

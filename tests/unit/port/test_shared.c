@@ -235,7 +235,7 @@ static void wake(struct rig_proc *sleeper, const struct rig_proc *signaller, con
 
 /* A sleeper is woken from its own node and from the other. Other bytes on a wire have no effect,
  * and a signal is not a sign of life or death. */
-TEST(bells_wake)
+TEST(wakeups_wake)
 {
 	start_nodes();
 	wake(&b.secondary[0], &b.secondary[1], "signal here", "woken here");
