@@ -4,6 +4,7 @@
 import asyncio
 import errno
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -118,6 +119,72 @@ def test_much_that_comes_at_once_is_written_once_and_not_lost(tmp_path, monkeypa
     asyncio.run(controller._update())
     assert len(synced) == 2, "the file, and the directory"
     assert len(Store(tmp_path / "sdn").load()[0]) == 19
+
+
+def test_nothing_waits_for_a_slow_disk_except_the_rules(tmp_path, monkeypatch):
+    """The state is written first: a next controller must know the jobs that have rules."""
+    controller = Controller(Store(tmp_path / "sdn"), print)
+    writes, written = threading.Event(), threading.Event()
+
+    def slow(_fd: int) -> None:
+        writes.set()
+        assert written.wait(10)
+
+    async def life() -> None:
+        updating = asyncio.create_task(controller._updating())
+        controller.set_job(Job(1))
+        while not writes.is_set():
+            await asyncio.sleep(0)  # a request would be answered here
+        controller.set_job(Job(2))
+        assert not controller.is_settled()
+        written.set()
+        await controller.settled()
+        updating.cancel()
+
+    monkeypatch.setattr(os, "fsync", slow)
+    asyncio.run(life())
+    assert Store(tmp_path / "sdn").load()[0].keys() == {1, 2}
+
+
+def test_an_update_that_is_cancelled_leaves_its_state_to_the_end(tmp_path, monkeypatch):
+    controller = Controller(Store(tmp_path / "sdn"), print)
+    writes, end = threading.Event(), threading.Event()
+
+    def slow(_fd: int) -> None:
+        writes.set()
+        end.wait(10)
+
+    async def life() -> None:
+        updating = asyncio.create_task(controller._updating())
+        controller.set_job(Job(1))
+        while not writes.is_set():
+            await asyncio.sleep(0)
+        updating.cancel()
+        await asyncio.wait([updating])
+        end.set()
+        controller.keep()
+
+    monkeypatch.setattr(os, "fsync", slow)
+    asyncio.run(life())
+    assert Store(tmp_path / "sdn").load()[0].keys() == {1}
+
+
+def test_the_log_says_that_the_controller_did_not_run(tmp_path):
+    said: list[str] = []
+    times = iter([100.0, 100.0, 100.1, 131.2])
+    clock = lambda: next(times, 131.3)  # noqa: E731
+
+    async def life() -> None:
+        controller = Controller(Store(tmp_path / "sdn"), said.append, clock=clock)
+        probing = asyncio.create_task(controller._probing())
+        async with asyncio.timeout(10):
+            while not said:
+                await asyncio.sleep(0.01)
+        probing.cancel()
+
+    asyncio.run(life())
+    assert len(said) == 1
+    assert re.match(r"the controller did not run for 31 s: ", said[0])
 
 
 def full(_fd: int) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from .. import process
 from ..checkout import ROOT
 from ..errors import HikyakuError
-from ..sdn.client import Client
+from ..sdn.client import Client, Unreachable
 from . import Lab
 
 LIMIT = 30.0  # seconds
@@ -37,8 +37,12 @@ class LabController:
 
     def _listens(self) -> bool:
         if self.ended() is not None:
-            raise HikyakuError(f"the controller has ended: {self.log.read_text().strip()[-500:]}")
+            raise HikyakuError(f"the controller has ended: {self.last()}")
         return (self.state / "address").exists()
+
+    def last(self) -> str:
+        """The end of the log."""
+        return self.log.read_text().strip()[-500:]
 
     def ended(self) -> int | None:
         """The exit status of the controller, if it has ended."""
@@ -77,5 +81,7 @@ def controlled(name: str, switches: str, *options: str) -> Iterator[tuple[Lab, L
             controller.start()
             controller.wait_links(len(lab.topology.wiring.links))
             yield lab, controller
+        except Unreachable as bad:
+            raise HikyakuError(f"{bad.what}; its log ends: {controller.last()}", bad.fix) from None
         finally:
             controller.stop()

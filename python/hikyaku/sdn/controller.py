@@ -35,6 +35,7 @@ CONNECTING = 256  # connections of switches that have not been taken over
 REFUSED_MAX = 64  # unusable switches that are remembered, with the reasons
 _PACKET_OUT = bytes([of.OFPT_PACKET_OUT])
 EARLY_MAX = 4096  # port changes that are stored while a switch is taken over
+STOOD_STILL = 2.0  # seconds without a turn of this process, which the log tells
 
 
 class Controller(Counting):
@@ -332,9 +333,15 @@ class Controller(Counting):
     # ---- regular work -------------------------------------------------------------------------
 
     async def _probing(self) -> None:
-        last = 0.0
+        last, before = 0.0, self.clock()
         while True:
             now = self.clock()
+            if now - before > STOOD_STILL:
+                self.say(
+                    f"the controller did not run for {now - before:.0f} s: the machine was busy, "
+                    "or stopped this process"
+                )
+            before = now
             every = SETTLE / 3 if self.discovery.undecided(now) else PROBE_EVERY
             if now - last >= every:
                 last = now

@@ -15,6 +15,7 @@ import json
 import os
 import secrets
 import shlex
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from .tag import from_mac, to_mac
 class Store:
     def __init__(self, directory: Path):
         self.directory = directory
+        self._saving = threading.Lock()
         try:
             private_dir(directory)
         except OSError as bad:
@@ -117,13 +119,14 @@ class Store:
         except FileNotFoundError:
             return None
 
-    def save(
+    def state_text(
         self,
         jobs: dict[int, Job],
         hosts: dict[int, Port],
         switches: Iterable[int],
         links: dict[Port, Port],
-    ) -> None:
+    ) -> str:
+        """The content of state.json."""
         state = {
             "schema": 1,
             "jobs": [job_to_json(job) for job in jobs.values()],
@@ -131,7 +134,12 @@ class Store:
             "hosts": {to_mac(mac): list(at) for mac, at in sorted(hosts.items())},
             "links": sorted([*a, *b] for a, b in links.items() if a < b),
         }
-        self._write("state.json", json.dumps(state, indent=1))
+        return json.dumps(state, indent=1)
+
+    def save(self, text: str) -> None:
+        """Writes state.json. Any thread may call it; it takes as long as the disk takes."""
+        with self._saving:
+            self._write("state.json", text)
 
     def load(self) -> tuple[dict[int, Job], dict[int, Port], set[int], dict[Port, Port]]:
         """Jobs, hosts, and which switches and links there were."""

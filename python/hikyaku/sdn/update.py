@@ -17,7 +17,7 @@ import contextlib
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from . import exact
 from .balance import Balancer
@@ -144,17 +144,37 @@ class Updates:
         """Marks the state as changed; the next update writes it once."""
         self._unsaved = True
 
-    def keep(self) -> None:
-        """Writes the changed state into the directory."""
+    def _unkept(self) -> str | None:
+        """The state, if it has changed since this was called."""
         graph = self.network.graph
         if not self._unsaved and graph.links == self._links:
-            return
-        try:
-            self.store.save(self.jobs, graph.hosts, self._remembered(), graph.links)
-        except OSError as bad:
-            self.say(f"cannot write {bad.filename or self.store.directory}: {bad.strerror}")
-            return  # the next update tries again
+            return None
         self._unsaved, self._links = False, dict(graph.links)
+        return self.store.state_text(self.jobs, graph.hosts, self._remembered(), graph.links)
+
+    @contextlib.contextmanager
+    def _saving(self) -> Iterator[None]:
+        """If the state is not written in this block, the next update tries again."""
+        try:
+            yield
+        except OSError as bad:
+            self._save()
+            self.say(f"cannot write {bad.filename or self.store.directory}: {bad.strerror}")
+        except asyncio.CancelledError:
+            self._save()
+            raise
+
+    def keep(self) -> None:
+        """Writes the changed state into the directory."""
+        with self._saving():
+            if text := self._unkept():
+                self.store.save(text)
+
+    async def _keep(self) -> None:
+        """Like keep(). A disk may take long. Meanwhile others are answered."""
+        with self._saving():
+            if text := self._unkept():
+                await asyncio.to_thread(self.store.save, text)
 
     def _remembered(self) -> set[int]:
         """The switches that the next controller waits for, including those that this one still
@@ -202,7 +222,7 @@ class Updates:
 
     async def _update(self) -> bool:
         """Updates all switches once. Returns whether refused rules may fit now."""
-        self.keep()
+        await self._keep()
         for number in self.disconnected.keys() - self.network.frozen.keys():
             self.network.frozen[number] = assumed(self.network.graph, self.network.standing, number)
         self._compute()
