@@ -234,6 +234,7 @@ def sdn_run(
         lab = switched_lab(lab_name)
         netns = network.NETNS_DIR / lab.topology.switch_netns
         _start_in_lab(lab.topology.lab_id)
+        ovs.run_beside_switches()
         names = Names(lab.host_names(), ovs.link_names(lab.topology))
         repair = as_typed(links.repair_command(lab_name))
     directory = state_directory(state, lab_name)
