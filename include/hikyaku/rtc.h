@@ -187,6 +187,9 @@ int hk_rtc_close(struct hk_rtc *rtc);
 /* This node's address in the form of a peers_file; valid until hk_rtc_close(). */
 const char *hk_rtc_address(const struct hk_rtc *rtc);
 
+/* The protection that is used: the configured one, or the one that AUTO chose. */
+enum hk_rtc_protection hk_rtc_protection(const struct hk_rtc *rtc);
+
 /* Registers a message type; only before the first hk_rtc_poll(), else -EBUSY. -EINVAL: invalid
  * type, name, class or budget; -EEXIST: registered already; -ENOMEM. */
 int hk_rtc_register(struct hk_rtc *rtc, uint8_t type, const struct hk_rtc_type *t,

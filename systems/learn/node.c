@@ -294,9 +294,10 @@ static void report_start(struct node *n)
 	fprintf(n->report.out,
 		", \"nodes\": %u, \"rows\": %zu, \"features\": %u, \"classes\": %u, "
 		"\"parameters\": %zu, \"slices\": %u, \"payload\": %zu, \"backend\": \"%s\", "
-		"\"address\": \"%s\"",
+		"\"protection\": \"%s\", \"address\": \"%s\"",
 		g->nodes, g->data.rows, g->model->features, g->model->classes, g->parameters,
-		g->slices, hk_rtc_payload_max(n->rtc), backend, hk_rtc_address(n->rtc));
+		g->slices, hk_rtc_payload_max(n->rtc), backend,
+		hk_learn_protection_name[hk_rtc_protection(n->rtc)], hk_rtc_address(n->rtc));
 	hk_learn_report_end(&n->report);
 }
 

@@ -21,8 +21,7 @@ struct option {
 static const char *const kinds[] = {"linear", "logistic", "svm", "mlp", NULL};
 static const char *const merges[] = {"mean", "age", "trimmed", "push-sum", NULL};
 static const char *const schedules[] = {"plateau", "inverse", "constant", NULL};
-static const char *const protections[] = {"auto", "off", "auth", "seal",
-					  NULL}; /* enum hk_rtc_protection */
+const char *const hk_learn_protection_name[] = {"auto", "off", "auth", "seal", NULL};
 static const char *const topologies[] = {"all", "ring", "random", "exponential", "file", NULL};
 
 #define OPTIONS_MAX 48
@@ -88,7 +87,7 @@ static size_t table(struct hk_learn_options *o, struct option *t)
 		{"--node", "N", "without a launcher: number of this node", WHOLE16, &o->rtc.node,
 		 NULL},
 		{"--key", "N", "without a launcher: job key", WHOLE32, &o->rtc.key, NULL},
-		{"--protection", "HOW", NULL, CHOICE, &o->rtc.protection, protections},
+		{"--protection", "HOW", NULL, CHOICE, &o->rtc.protection, hk_learn_protection_name},
 		{"--secret", "PATH", "file with the job's secret (hikyaku/rtc.h)", TEXT,
 		 &o->rtc.secret_file, NULL},
 		{"--alive-ms", "N", "interval of alive messages; after ten without, a node is lost",

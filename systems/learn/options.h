@@ -22,6 +22,9 @@ struct hk_learn_options {
 	bool help;
 };
 
+/* By enum hk_rtc_protection; ends with NULL. */
+extern const char *const hk_learn_protection_name[];
+
 /* Parses the command line; strings point into it. -EINVAL: see @err. */
 int hk_learn_options(int argc, char **argv, struct hk_learn_options *o, struct hk_error *err);
 void hk_learn_usage(void);

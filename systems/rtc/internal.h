@@ -62,6 +62,7 @@ struct hk_rtc {
 	struct hk_rtc_protect *protect; /* NULL: none */
 	uint32_t key;
 	uint16_t self, nodes, epoch;
+	enum hk_rtc_protection protection; /* never AUTO */
 	uint8_t version; /* of messages: HK_MSG_VERSION, with HK_MSG_F_TAG if they are protected */
 	unsigned burst;  /* most messages of a round */
 	uint64_t now;    /* start of the round in ns */

@@ -117,6 +117,7 @@ int hk_rtc_create(const struct hk_rtc_config *c, const struct hk_rtc_parts *part
 	r->self = c->node;
 	r->nodes = c->nodes;
 	r->key = c->key;
+	r->protection = c->protection;
 	r->protect = parts->protect;
 	r->version = HK_MSG_VERSION | (r->protect ? HK_MSG_F_TAG : 0);
 	r->epoch = parts->epoch;
@@ -200,6 +201,11 @@ int hk_rtc_close(struct hk_rtc *r)
 const char *hk_rtc_address(const struct hk_rtc *r)
 {
 	return r->backend->address;
+}
+
+enum hk_rtc_protection hk_rtc_protection(const struct hk_rtc *r)
+{
+	return r->protection;
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */

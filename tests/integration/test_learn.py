@@ -53,7 +53,11 @@ def many_rows(path: Path) -> Path:
         (2, "memif", ["--backend", "dpdk"]),
         (2, "memif", ["--backend", "udp", "--model", "logistic"]),
         (2, "memif", ["--backend", "tcp", "--model", "svm", "--merge", "push-sum"]),
-        (4, "veth", ["--backend", "af_xdp", "--topology", "ring", "--merge", "age"]),
+        (
+            4,
+            "veth",
+            ["--backend", "af_xdp", "--topology", "ring", "--merge", "age", "--protection", "seal"],
+        ),
         (8, "veth", ["--backend", "udp", "--merge", "trimmed", "--fault", "3:nan,5:outlier=50"]),
         (4, "memif", ["--merge", "trimmed", "--fault", "2:outlier=50"]),
     ],
@@ -89,6 +93,10 @@ def test_learn(
         assert f"note: node {node} sent false parameters: " in said, done.stdout
     assert said.count("sent false parameters") == len(faulty), done.stdout
     assert "hardly better" not in said
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    backend = given.get("--backend", "dpdk")
+    kept = given.get("--protection", "off" if backend == "dpdk" else "auth")
+    assert f", over {backend} with protection {kept}; " in said, done.stdout
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "learn.jsonl",
         "learn.png",

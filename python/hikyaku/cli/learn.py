@@ -92,9 +92,10 @@ NODES_MAX = 1024  # HK_RTC_MAX_NODES of hikyaku/rtc.h
 )
 @click.option(
     "--protection",
-    type=click.Choice(["auto", "off", "auth"]),
+    type=click.Choice(["auto", "off", "auth", "seal"]),
     default="auto",
-    help="Of the messages, against forged ones. auto: auth, except on memif wires.",
+    help="Of messages. auth: against forged ones; seal: encrypted, too. auto: auth, except on "
+    "memif wires.",
 )
 @click.option(
     "--secret",
@@ -394,6 +395,7 @@ def _learn(o: dict) -> None:
     best_of = f"{among} that others accept" if among < plan.nodes else f"{among}"
     measure, value = result.quality(plan.model, outcome.w[node], outcome.scaling, plan.data)
     ends = [line for line in outcome.lines if line["event"] == "end"]
+    start = next(line for line in outcome.lines if line["event"] == "start")
     seconds = max(line["time"] for line in ends)
     summary = {
         "event": "summary",
@@ -427,7 +429,8 @@ def _learn(o: dict) -> None:
         f"ended after {seconds:.2f} s: {why}\n"
         f"loss on all {plan.data.rows} rows {losses[node]:.6g} (node {node}'s model, the best of "
         f"{best_of}), {measure} {value:.4f}\n"
-        f"sent {summary['messages']} messages, {summary['bytes'] / 1e6:.2f} MB; "
+        f"sent {summary['messages']} messages, {summary['bytes'] / 1e6:.2f} MB, over "
+        f"{start['backend']} with protection {start['protection']}; "
         f"{summary['drops']} dropped (later ones replace them), {summary['rejects']} refused\n"
         f"wrote {out / 'model.npz'}, {out / 'learn.jsonl'}, {out / 'learn.png'}"
     )
