@@ -109,9 +109,28 @@ def test_targets_and_tasks(tmp_path: Path) -> None:
     text = write(tmp_path, "b.csv", "p,q\n1,x\n2,y\n")
     with pytest.raises(HikyakuError, match="row 1 of the data: the target 'x'"):
         data.read(text, task="regression")
-    for kind, read in (("linear", data.read(text)), ("svm", data.read(path, task="regression"))):
-        with pytest.raises(HikyakuError, match="--model"):
+    refused = [
+        ("linear", data.read(text), "--model logistic, svm or mlp"),
+        ("linear", data.read(path), "--model logistic, svm or mlp; or --task regression"),
+        ("svm", data.read(path, task="regression"), "--model linear or mlp; or --task classif"),
+    ]
+    for kind, read, fix in refused:
+        with pytest.raises(HikyakuError) as found:
             job.check(job.Plan(read, kind, 2))
+        assert found.value.fix.startswith(fix)
+        assert ("; or" in fix) == ("; or" in found.value.fix), "text cannot be a number"
+
+
+def test_more_classes_than_a_classifier_takes(tmp_path: Path) -> None:
+    count = data.CLASSES_MAX + 1
+    path = write(tmp_path, "a.csv", "p,q\n" + "".join(f"1,{i + 0.5}\n" for i in range(count)))
+    with pytest.raises(HikyakuError, match=f"{count} classes; .*fix: --task regression"):
+        data.read(path, task="classification")
+    with pytest.raises(HikyakuError, match=r"fix: --model linear or mlp$"):
+        job.check(job.Plan(data.read(path), "svm", 2))
+    text = write(tmp_path, "b.csv", "p,q\n" + "".join(f"1,x{i}\n" for i in range(count)))
+    with pytest.raises(HikyakuError, match=f"{count} classes; .*fix: another column by --target"):
+        data.read(text)
 
 
 def test_more_nodes_than_rows() -> None:

@@ -17,6 +17,7 @@ from ..errors import HikyakuError
 
 # With --task auto, at most this many different integers are classes.
 CLASSES_AT_MOST = 20
+CLASSES_MAX = 1024  # HK_LEARN_MAX_CLASSES of systems/learn/learn.h
 MISSING = {"", "?", "na", "n/a", "nan", "null", "none", "."}
 
 
@@ -87,7 +88,8 @@ def _format(path: Path) -> str:
 # ---- CSV -----------------------------------------------------------------------------------------
 
 
-def _number(text: str) -> float | None:
+def number_of(text: str) -> float | None:
+    """A finite number, or None."""
     try:
         value = float(text)
     except ValueError:
@@ -124,7 +126,7 @@ def _csv(
             cells = [cell.strip() for cell in raw]
             if not names:
                 # a first line with a feature that is not a number contains the names
-                header = any(_number(c) is None and c.lower() not in MISSING for c in cells[:-1])
+                header = any(number_of(c) is None and c.lower() not in MISSING for c in cells[:-1])
                 names = cells if header else [f"column {i + 1}" for i in range(len(cells))]
                 if len(names) < 2:
                     raise HikyakuError(
@@ -157,7 +159,7 @@ def _csv_row(where: str, cells: list[str], names: list[str], at: int) -> list[fl
             raise HikyakuError(f"{place}: the value is missing", "fill it in, or take the row out")
         if i == at:
             continue
-        value = _number(cell)
+        value = number_of(cell)
         if value is None:
             raise HikyakuError(
                 f"{place}: '{cell[:40]}' is not a finite number",
@@ -177,7 +179,7 @@ def _pairs(where: str, words: list[str]) -> dict[int, float]:
         head, colon, tail = word.partition(":")
         if head == "qid":
             continue
-        value = _number(tail)
+        value = number_of(tail)
         if not colon or not head.isdigit() or value is None:
             raise HikyakuError(
                 f"{where}: '{word[:40]}' is not NUMBER:VALUE", "write features such as 3:0.5"
@@ -254,7 +256,7 @@ def _npy(path: Path, target: str | None) -> tuple[np.ndarray, list[str], list[st
 
 
 def _targets(path: Path, labels: list[str], task: str) -> tuple[np.ndarray, list[str] | None]:
-    numbers = [_number(label) for label in labels]
+    numbers = [number_of(label) for label in labels]
     if task == "auto":
         kinds = set(labels)
         whole = all(v is not None and v == int(v) for v in numbers)
@@ -279,10 +281,9 @@ def _targets(path: Path, labels: list[str], task: str) -> tuple[np.ndarray, list
             f"{path}: all {len(labels)} rows are of one class, '{names[0]}'",
             "a classifier needs two",
         )
-    if len(names) > 1024:
-        raise HikyakuError(
-            f"{path}: {len(names)} classes; at most 1024", "--task regression, if it is a number"
-        )
+    if len(names) > CLASSES_MAX:
+        fix = "another column by --target" if None in numbers else "--task regression"
+        raise HikyakuError(f"{path}: {len(names)} classes; at most {CLASSES_MAX}", fix)
     of = {name: i for i, name in enumerate(names)}
     return np.array([of[k] for k in keys], dtype=np.float64), names
 

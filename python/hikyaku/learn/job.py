@@ -28,7 +28,7 @@ from ..checkout import built
 from ..errors import HikyakuError
 from ..process import option_words
 from . import shard
-from .data import Data, Scaling, check_nodes, split
+from .data import CLASSES_MAX, Data, Scaling, check_nodes, number_of, split
 from .native import Model
 
 BACKENDS = ("dpdk", "af_xdp", "raw", "udp", "tcp", "tcp:batch=1")
@@ -60,16 +60,18 @@ def check(plan: Plan) -> None:
     """Raises an error if this cannot be trained."""
     check_nodes(plan.data.rows, plan.nodes)
     regression = plan.data.classes is None
+    numbers = not regression and None not in map(number_of, plan.data.classes)
+    few = len(np.unique(plan.data.y)) <= CLASSES_MAX
     if plan.kind == "linear" and not regression:
         raise HikyakuError(
             f"{plan.data.name}: the target has {len(plan.data.classes or [])} classes, and a "
             "linear model predicts a number",
-            "--model logistic, svm or mlp; or --task regression",
+            "--model logistic, svm or mlp" + ("; or --task regression" if numbers else ""),
         )
     if plan.kind in ("logistic", "svm") and regression:
         raise HikyakuError(
             f"{plan.data.name}: the target is a number, and {plan.kind} tells classes apart",
-            "--model linear or mlp; or --task classification",
+            "--model linear or mlp" + ("; or --task classification" if few else ""),
         )
     plan.model.native()
 
