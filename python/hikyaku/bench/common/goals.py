@@ -5,6 +5,7 @@ A busy machine makes times and ratios worthless, so their goals are not judged t
 such as of counted bytes, do not depend on time, and are always judged.
 """
 
+import math
 import operator
 from collections.abc import Callable
 
@@ -27,6 +28,8 @@ def judged(
     """The goal @text, with @value, @limit, whether it is met, and @more.
 
     @exact: other work on the machine cannot change the value."""
+    if math.isclose(value, limit, rel_tol=1e-9):
+        value = limit  # a ratio is rounded in its last digits
     met = RELATIONS[relation](value, limit)
     goal = {"goal": text, **more, "value": value, "relation": relation, "limit": limit}
     return goal | {"exact": exact, "met": met}

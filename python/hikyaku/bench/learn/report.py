@@ -120,7 +120,8 @@ def show(document: dict, console: Console) -> None:
         f"Medians of {repeats_text(about['repeats'])}; {about['rows']} rows, seed {about['seed']}; "
         f"iterations of {about['batch']} rows, those of all nodes; a message after each "
         f"{about['gossip_every']} of a node; passes: rows trained with, of all rows; loss: times "
-        f"the least. × one, × tcp: times as fast as one node, and as tcp with as many nodes. "
+        f"the least; right: the share of rows whose class the model gets right. × one, × tcp: "
+        f"times as fast as one node, and as tcp with as many nodes. "
         f"{about['cpu']}, {about['cores']} cores, one a node, shared by more nodes; dpdk on memif, "
         f"the others on veth; load at start {about['load_at_start']}; DPDK {about['dpdk']}.",
         highlight=False,
