@@ -18,12 +18,11 @@ Cube = tuple[int, int]
 def _grown(number: int, forbidden: Collection[int], order: range) -> Cube:
     """The cube of @number, without each bit that excludes none of @forbidden."""
     mask = RANKS - 1
-    near = forbidden
+    differences = {other ^ number for other in forbidden}  # in the bits of the mask; never 0
     for bit in order:
-        wider = mask & ~(1 << bit)
-        hit = any((other ^ number) & wider == 0 for other in near)
-        if not hit:
-            mask = wider
+        if 1 << bit not in differences:
+            mask &= ~(1 << bit)
+            differences = {each & mask for each in differences}
     return number & mask, mask
 
 

@@ -73,12 +73,14 @@ class Spread:
         for ranks in _communicators(job, self.at):
             self.rings.add(len(self.steps))
             self.steps += steps(ranks)
+        # of pairs on two switches; others have no choice
         self.numbers: dict[tuple[int, int], list[int]] = defaultdict(list)  # steps, by pair
         self.targets: dict[int, set[int]] = defaultdict(set)
         for number, step in enumerate(self.steps):
             for source, target in step.items():
-                self.numbers[source, target].append(number)
-                self.targets[source].add(target)
+                if self.at[source][0] != self.at[target][0]:
+                    self.numbers[source, target].append(number)
+                    self.targets[source].add(target)
         self.port_of: dict[tuple[Choice, int], int] = {}
         self.exceptions: dict[tuple[Choice, int, int], int] = {}  # the last one is the destination
         self.load: Counter = Counter()  # (step, switch, port): flows
