@@ -41,8 +41,11 @@
 #include <rte_service_component.h>
 #include <rte_version.h>
 
-#define HK_EAL_MAX_ARGS     64
-#define HK_EAL_DEFAULT_MB   256
+#define HK_EAL_MAX_ARGS   64
+#define HK_EAL_DEFAULT_MB 256
+/* Lazy buffers have only their mbufs there: 200 000 of them fit. DPDK describes each page of it in
+ * advance, in 52 bytes. */
+#define HK_EAL_LAZY_MB      64
 #define HK_EAL_MAX_MB       65536
 #define HK_EAL_CPU_LIST_LEN 4096
 #define TSC_SLEEP_NS        5000000 /* the rate is right to 1 in 20 000 then */
@@ -149,9 +152,17 @@ static void args_split(struct args *a, const char *before, const char *text)
 	free(copy);
 }
 
+static bool lazy_buffers(const struct hk_eal_config *cfg)
+{
+	return cfg->lazy_buffers && cfg->role == HK_EAL_ALONE && !cfg->hugepages &&
+	       !cfg->pci_allow[0] && !cfg->extra_args;
+}
+
 static unsigned memory_mb(const struct hk_eal_config *cfg)
 {
-	return cfg->memory_mb ? cfg->memory_mb : HK_EAL_DEFAULT_MB;
+	if (cfg->memory_mb)
+		return cfg->memory_mb;
+	return lazy_buffers(cfg) ? HK_EAL_LAZY_MB : HK_EAL_DEFAULT_MB;
 }
 
 /* Writes text such as "0@(0-3,8)": logical core 0, which may run on each CPU of @set. */
@@ -408,8 +419,7 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 	if (cfg->role != HK_EAL_SECONDARY)
 		hk_eal_remove_empty();
 	eal_role = cfg->role;
-	eal_lazy_buffers = cfg->lazy_buffers && cfg->role == HK_EAL_ALONE && !cfg->hugepages &&
-			   !cfg->pci_allow[0] && !cfg->extra_args;
+	eal_lazy_buffers = lazy_buffers(cfg);
 	pin_object((void *)(uintptr_t)rte_eal_init);
 	pin_object((void *)(uintptr_t)hk_eal_init);
 	eal_started = true;

@@ -59,11 +59,13 @@ struct hk_eal_config {
 	const char *huge_dir; /* primary: a directory in a hugetlbfs; NULL: find one */
 	/* secondary: the primary's hk_eal_runtime_dir(); NULL: the one of the environment */
 	const char *runtime_dir;
-	unsigned lcore;     /* DPDK's logical core, below RTE_MAX_LCORE (128): a different one for
-			     * each process of a memory. Pools have a cache for each. */
-	unsigned worker;    /* primary: second lcore, for rte_eal_remote_launch(); 0: none */
-	unsigned memory_mb; /* MB for buffers, rings and pools; 0: 256. Of a primary: the limit */
-	bool hugepages;     /* alone: use huge pages; otherwise ordinary memory, without set-up */
+	unsigned lcore;  /* DPDK's logical core, below RTE_MAX_LCORE (128): a different one for
+			  * each process of a memory. Pools have a cache for each. */
+	unsigned worker; /* primary: second lcore, for rte_eal_remote_launch(); 0: none */
+	/* MB for buffers, rings and pools; 0: 256, or 64 with lazy buffers. Of a primary: the limit
+	 */
+	unsigned memory_mb;
+	bool hugepages; /* alone: use huge pages; otherwise ordinary memory, without set-up */
 	/* alone, without PCI devices, huge pages and more arguments: a buffer takes memory only
 	 * once it is used. The process calls no function of DPDK that attaches one mbuf to another,
 	 * such as rte_pktmbuf_attach(). */

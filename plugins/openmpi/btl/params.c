@@ -82,7 +82,9 @@ static void reg_port(void)
 		   "pop:bar:ADDRESS,bar=N; unset: DPDK's own. See docs/devmem.md",
 		   OPAL_INFO_LVL_5, &p->pool);
 	reg_string("eal_args", "More arguments for DPDK's start-up", OPAL_INFO_LVL_6, &p->eal_args);
-	reg_uint("memory", "MiB of memory for packet buffers", OPAL_INFO_LVL_5, 256, &p->memory_mb);
+	reg_uint("memory",
+		 "MiB of DPDK's memory; 0: 256, or 64 if packet buffers have memory of their own",
+		 OPAL_INFO_LVL_5, 0, &p->memory_mb);
 	reg_bool("hugepages", "Take that memory from huge pages (set up by an administrator)",
 		 OPAL_INFO_LVL_4, false, &p->hugepages);
 	reg_uint("frame_max",

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <rte_malloc.h>
+
 #define BUFFERS 4096
 #define ROOM    9344
 #define FEW     (6u << 20) /* bytes: mbufs, and the first huge page */
@@ -24,7 +26,7 @@ static size_t resident(void)
 
 static struct rte_mempool *make(const char *name)
 {
-	struct hk_eal_config cfg = {.memory_mb = 256, .lazy_buffers = true};
+	struct hk_eal_config cfg = {.lazy_buffers = true};
 	struct rte_mempool *pool;
 
 	CHECK_OK(hk_eal_init(&cfg, ERR));
@@ -49,6 +51,37 @@ TEST(unused_buffers_take_no_memory)
 	}
 	CHECK_CMP(resident() - before, <, FEW);
 	hk_pool_free(pool);
+}
+
+static struct rte_malloc_socket_stats dpdk(void)
+{
+	struct rte_malloc_socket_stats stats;
+
+	CHECK_EQ(rte_malloc_get_socket_stats(0, &stats), 0);
+	return stats;
+}
+
+/* With its caches for 128 cores, DPDK would take 1 MB of its memory. */
+TEST(a_small_pool_takes_little_of_dpdks_memory)
+{
+	struct rte_mempool *pool;
+
+	hk_pool_free(make("fifth"));
+	CHECK_EQ(dpdk().heap_totalsz_bytes, 64u << 20);
+	size_t before = dpdk().heap_allocsz_bytes;
+
+	CHECK_OK(hk_pool_create_sized("small", 64, 0, ROOM, &pool, ERR));
+	CHECK_CMP(dpdk().heap_allocsz_bytes - before, <, 128u << 10);
+	struct rte_mempool_cache *cache = rte_mempool_default_cache(pool, rte_lcore_id());
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+
+	CHECK_EQ(cache->size, 32);
+	CHECK_EQ(cache->len, 32);
+	rte_pktmbuf_free(m);
+	CHECK_EQ(cache->len, 33);
+	CHECK_EQ(rte_mempool_avail_count(pool), 64);
+	hk_pool_free(pool);
+	CHECK_EQ(dpdk().heap_allocsz_bytes, before);
 }
 
 /* Each buffer has its own bytes, which stay what they were while others are written. */
