@@ -220,6 +220,7 @@ struct hk_engine {
 	uint32_t slot_peers, last_peers; /* peers that sent in this slot, and in the one before */
 	uint32_t wait_head, wait_tail;   /* peers without credit, the longest waiting first */
 	uint32_t unacked;                /* unacknowledged packets of all peers */
+	uint32_t slow_rtt;               /* longest srtt of late of any peer, ns; 0: none yet */
 	bool not_polling;                /* see hk_engine_set_not_polling() */
 	/* Lists of peers, by index. */
 	uint32_t ack_head, ack_tail;     /* pending acknowledgements, ordered by ack_due */

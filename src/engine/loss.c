@@ -21,7 +21,8 @@
  * Tail: when no acknowledgement comes at all, a probe asks after about two round trips what has
  * arrived. If the peer's answer does not acknowledge the last packet, we resend that packet. Its
  * acknowledgement then shows which others are missing. If two probes stay unanswered, the resend
- * timer resends the first packet, alone and with back-off; RACK finds the rest.
+ * timer resends the first packet, alone and with back-off; RACK finds the rest. A peer that has
+ * never answered may not know us, so the last packet is resent to it in place of the first probe.
  *
  * Rejected: RFC 8985's tail loss probe, which resends the last packet at once. Here a silent peer
  * has mostly lost its core to an application, and has not lost our packets. A resend would only
@@ -249,7 +250,13 @@ static void min_sample(struct hk_peer_rec *r, uint32_t rtt, uint64_t now)
 	r->min_rtt = HK_MIN(r->min_rtt, rtt);
 }
 
-static void rtt_sample(struct hk_peer_rec *r, uint64_t age, uint64_t now)
+/* The longest is forgotten over some hundred samples. */
+static void slow_sample(struct hk_engine *e, uint32_t srtt)
+{
+	e->slow_rtt = HK_MAX(srtt, e->slow_rtt - (e->slow_rtt >> 6));
+}
+
+static void rtt_sample(struct hk_engine *e, struct hk_peer_rec *r, uint64_t age, uint64_t now)
 {
 	uint32_t rtt = (uint32_t)age;
 
@@ -260,12 +267,14 @@ static void rtt_sample(struct hk_peer_rec *r, uint64_t age, uint64_t now)
 		r->srtt = r->min_rtt = r->min_now = rtt;
 		r->rttvar = rtt / 2;
 		r->min_period = (uint8_t)(now >> MIN_PERIOD_SHIFT);
+		slow_sample(e, rtt);
 		return;
 	}
 	uint32_t diff = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
 
 	r->rttvar += (diff >> 2) - (r->rttvar >> 2); /* RFC 6298: beta 1/4, alpha 1/8 */
 	r->srtt += (rtt >> 3) - (r->srtt >> 3);      /* not 0, as the clock has units of 16 ns */
+	slow_sample(e, r->srtt);
 	min_sample(r, rtt, now);
 }
 
@@ -386,7 +395,7 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 	if (f->h.type == HK_WIRE_ACK)
 		newly += release_selective(e, r, &f->sack, now, age);
 	if (newly) {
-		rtt_sample(r, age, now);
+		rtt_sample(e, r, age, now);
 		if (!(f->h.flags & HK_WIRE_F_NOT_POLLING))
 			hk_cc_acked(e, r, newly, now);
 		if (HK_UNLIKELY(f->h.marks != r->tx_marks || r->marked_part))

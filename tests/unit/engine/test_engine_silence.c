@@ -65,6 +65,29 @@ TEST(progress_ends_back_off)
 	CHECK_CMP(hk_engine_deadline(g.e), <=, g.now + 2 * g.cfg.initial_rto);
 }
 
+/* Somebody's round trip says how long the first packet to a new peer may take. It is sent again
+ * early, once, and does not count as lost: the peer may not have started. */
+TEST(a_first_packet_is_sent_again_after_eight_round_trips_of_another)
+{
+	RIG(g);
+	hk_peer p = rig_pair(&g);
+
+	rig_send(&g, p, 1);
+	g.now += 500 * HK_USEC;
+	rig_echo(&g, 1, (uint32_t)((g.now - 500 * HK_USEC) >> HK_WIRE_TS_SHIFT), 0);
+	CHECK_CMP(rig_info(&g, p).srtt, >=, 450 * HK_USEC);
+	rig_send(&g, rig_add(&g, 3), 7);
+	uint64_t sent = g.now;
+
+	do
+		rig_next(&g);
+	while (g.outs == 0 || g.out[0].kind != HK_OUT_RESEND);
+	CHECK_EQ(g.out[0].token, 7);
+	CHECK_CMP(g.now - sent, >=, 3500 * HK_USEC);
+	CHECK_CMP(g.now - sent, <=, 4100 * HK_USEC);
+	CHECK_EQ(hk_engine_counters(g.e)->loss_rto, 0);
+}
+
 /* However many packets are lost, one poll resends at most the cap, and asks to be polled again. */
 TEST(resend_cap)
 {

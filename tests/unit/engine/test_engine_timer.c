@@ -102,17 +102,24 @@ TEST(timeouts_in_figures)
 		uint32_t srtt, rttvar;
 		unsigned backoff, not_polling;
 		uint64_t resend, probe;
+		uint32_t other; /* round trip of another peer */
 	} table[] = {
-		{0, 0, 0, 0, 20 * HK_MSEC, 20 * HK_MSEC},
-		{0, 0, 1, 0, 40 * HK_MSEC, 20 * HK_MSEC},
-		{0, 0, 5, 0, 640 * HK_MSEC, 20 * HK_MSEC},
-		{0, 0, 6, 0, HK_SEC, 20 * HK_MSEC},
-		{HK_MSEC, 500 * HK_USEC, 0, 0, 3060 * HK_USEC, 2060 * HK_USEC},
-		{HK_MSEC, 500 * HK_USEC, 0, 1, 8 * HK_MSEC, 8 * HK_MSEC},
-		{5 * HK_MSEC, HK_MSEC, 0, 1, 9060 * HK_USEC, 9060 * HK_USEC},
-		{10 * HK_USEC, HK_USEC, 0, 0, 2 * HK_MSEC, 250 * HK_USEC},
-		{100 * HK_USEC, HK_USEC, 3, 0, 16 * HK_MSEC, 260 * HK_USEC},
-		{100 * HK_USEC, HK_USEC, 20, 0, HK_SEC, 260 * HK_USEC},
+		{0, 0, 0, 0, 20 * HK_MSEC, 20 * HK_MSEC, 0},
+		{0, 0, 1, 0, 40 * HK_MSEC, 20 * HK_MSEC, 0},
+		{0, 0, 5, 0, 640 * HK_MSEC, 20 * HK_MSEC, 0},
+		{0, 0, 6, 0, HK_SEC, 20 * HK_MSEC, 0},
+		{HK_MSEC, 500 * HK_USEC, 0, 0, 3060 * HK_USEC, 2060 * HK_USEC, 0},
+		{HK_MSEC, 500 * HK_USEC, 0, 1, 8 * HK_MSEC, 8 * HK_MSEC, 0},
+		{5 * HK_MSEC, HK_MSEC, 0, 1, 9060 * HK_USEC, 9060 * HK_USEC, 0},
+		{10 * HK_USEC, HK_USEC, 0, 0, 2 * HK_MSEC, 250 * HK_USEC, 0},
+		{100 * HK_USEC, HK_USEC, 3, 0, 16 * HK_MSEC, 260 * HK_USEC, 0},
+		{100 * HK_USEC, HK_USEC, 20, 0, HK_SEC, 260 * HK_USEC, 0},
+		/* a peer that has never answered, when others have */
+		{0, 0, 0, 0, 20 * HK_MSEC, 2 * HK_MSEC, 10 * HK_USEC},
+		{0, 0, 0, 0, 20 * HK_MSEC, 4 * HK_MSEC, 500 * HK_USEC},
+		{0, 0, 1, 0, 40 * HK_MSEC, 4 * HK_MSEC, 500 * HK_USEC},
+		{0, 0, 0, 0, 20 * HK_MSEC, 20 * HK_MSEC, 10 * HK_MSEC},
+		{10 * HK_USEC, HK_USEC, 0, 0, 2 * HK_MSEC, 250 * HK_USEC, 10 * HK_MSEC},
 	};
 
 	for (unsigned i = 0; i < HK_ARRAY_LEN(table); i++) {
@@ -124,6 +131,7 @@ TEST(timeouts_in_figures)
 		hk_peer p = rig_pair(&g);
 		struct hk_peer_rec *r = hk_rec(g.e, p);
 
+		g.e->slow_rtt = table[i].other;
 		r->srtt = table[i].srtt;
 		r->rttvar = table[i].rttvar;
 		r->backoff = (uint8_t)table[i].backoff;

@@ -173,6 +173,20 @@ TEST(an_exchange_between_all_hosts_uses_most_of_the_links)
 	all_to_all("alltoall --hosts 2 --size 1000000 --rate 100M", .85);
 }
 
+/* Four hosts share a link to the spines, and the first packets to some peers are lost. */
+TEST(a_lost_first_packet_does_not_keep_an_exchange_from_its_end)
+{
+	struct result r = run_of("alltoall --hosts 64 --rate 100 --spines 2 --leaf-hosts 8");
+
+	CHECK_LIMIT(&r, "dropped", >, 0);
+	CHECK_LIMIT(&r, "time_ms", <=, 6);
+	free(r.text);
+	r = run_of("alltoall --hosts 64 --rate 100 --frame 9000 --spines 2 --leaf-hosts 8");
+	CHECK_LIMIT(&r, "dropped", >, 0);
+	CHECK_LIMIT(&r, "time_ms", <=, 6);
+	free(r.text);
+}
+
 TEST(silent_peers_hold_nobody_up)
 {
 	struct result r = run_of("silent --hosts 66");
