@@ -180,9 +180,14 @@ static void describe_silence(const struct hk_worker *w, hk_peer p, char *text, s
 	for (unsigned i = 0; i < w->txqs; i++) {
 		if (!hk_port_fault(w->txq[i]->port, why, sizeof(why)))
 			continue;
-		snprintf(text, len, ": %s", why);
-		return;
+		size_t told = (size_t)snprintf(text, len, ": %s", why);
+		if (told >= len)
+			return;
+		text += told;
+		len -= told;
+		break;
 	}
+	/* also with a fault: the other end may have ended because of one of these */
 	const struct hk_engine_counters *n = hk_engine_counters(w->engine);
 	hk_engine_peer_info(w->engine, p, &info);
 	/* a peer that has answered has the right keys: then such frames were damaged, or forged */

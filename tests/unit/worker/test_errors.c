@@ -115,6 +115,30 @@ TEST(different_keys_are_told)
 	key_of_b = 1;
 }
 
+/* The process that hears of it first ends. The other one then has no link either. */
+TEST(a_different_key_is_told_also_by_the_second)
+{
+	int rounds = 0;
+
+	key_of_b = 2;
+	peer_timeout = 300 * HK_MSEC;
+	open_both();
+	send_from(&end[A]);
+	send_from(&end[B]);
+	for (int i = 0; i < 1000; i++)
+		progress(); /* each end gets the other's frame */
+	while (end[B].lost == 0 && rounds++ < ROUNDS)
+		hk_worker_progress(end[B].w);
+	hk_worker_close(end[B].w, 0);
+	while (end[A].lost == 0 && rounds++ < ROUNDS)
+		hk_worker_progress(end[A].w);
+	CHECK_HAS(lost_text, "has no link, and ", " frames with another key came");
+	hk_worker_close(end[A].w, 0);
+	tmp_gone(dir);
+	peer_timeout = 0;
+	key_of_b = 1;
+}
+
 TEST(different_protections_are_told)
 {
 	with_protection = HK_PROTECTION_AUTH;
