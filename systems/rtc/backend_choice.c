@@ -84,9 +84,8 @@ int hk_rtc_backend_choose(struct hk_rtc_config *cfg, unsigned local_rank, const 
 		backend = getenv("HIKYAKU_RTC_BACKEND");
 	if (!backend || !*backend)
 		return hk_error_set(err, -EINVAL,
-				    "no backend is chosen; fix: set one of " BACKENDS
-				    " in the configuration, or HIKYAKU_RTC_BACKEND in the "
-				    "environment");
+				    "no backend is chosen; fix: set HIKYAKU_RTC_BACKEND in the "
+				    "environment, or the program's --backend, to one of " BACKENDS);
 	size_t len = strcspn(backend, ":");
 	snprintf(choice->name, sizeof(choice->name), "%.*s", (int)len, backend);
 	if (!exists(choice->name))

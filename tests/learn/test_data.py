@@ -109,6 +109,7 @@ def test_targets_and_tasks(tmp_path: Path) -> None:
     text = write(tmp_path, "b.csv", "p,q\n1,x\n2,y\n")
     with pytest.raises(HikyakuError, match="row 1 of the data: the target 'x'"):
         data.read(text, task="regression")
+    path = write(tmp_path, "c.csv", "p,q\n1,2\n2,3\n3,2\n4,3\n")
     refused = [
         ("linear", data.read(text), "--model logistic, svm or mlp"),
         ("linear", data.read(path), "--model logistic, svm or mlp; or --task regression"),

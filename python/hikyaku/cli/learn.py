@@ -168,7 +168,9 @@ NODES_MAX = 1024  # HK_RTC_MAX_NODES of hikyaku/rtc.h
     "'srun -n 4' or 'mpirun -np 4'. All nodes must see DIR.",
 )
 @click.option(
-    "--address", metavar="WHERE", help="With --launch: port spec, interface or IP address."
+    "--address",
+    metavar="WHERE",
+    help="With --launch or --shards: port spec, interface or IP address.",
 )
 def learn(**given: object) -> None:
     """Train a model on several nodes that gossip.
@@ -350,9 +352,10 @@ def _check(o: dict) -> None:
         raise HikyakuError(
             "--topology file needs --topology-file FILE, and the reverse", "give both, or neither"
         )
-    if o["address"] and not o["launch"]:
+    if o["address"] and not (o["launch"] or o["shards"]):
         raise HikyakuError(
-            "--address needs --launch; a lab has its own addresses", "leave out --address"
+            "--address needs --launch or --shards; a lab has its own addresses",
+            "leave out --address",
         )
     if o["launch"]:
         _check_launch(o["launch"], o["backend"], o["address"])
@@ -374,7 +377,7 @@ def _learn(o: dict) -> None:
     )
     job.check(plan)
     if o["shards"]:
-        command = job.prepare(plan, o["shards"])
+        command = job.prepare(plan, o["shards"], o["backend"], o["address"])
         click.echo(f"wrote {o['shards']}/shard-0 to shard-{plan.nodes - 1}; each node runs")
         click.echo(shlex.join(command))
         return

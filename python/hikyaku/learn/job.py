@@ -61,7 +61,8 @@ def check(plan: Plan) -> None:
     check_nodes(plan.data.rows, plan.nodes)
     regression = plan.data.classes is None
     numbers = not regression and None not in map(number_of, plan.data.classes)
-    few = len(np.unique(plan.data.y)) <= CLASSES_MAX
+    kinds = len(np.unique(plan.data.y))
+    few = kinds <= CLASSES_MAX and 2 * kinds <= plan.data.rows  # they return, as classes do
     if plan.kind == "linear" and not regression:
         raise HikyakuError(
             f"{plan.data.name}: the target has {len(plan.data.classes or [])} classes, and a "
@@ -147,12 +148,12 @@ def _write_shards(plan: Plan, place: Path) -> Scaling:
     return scaling
 
 
-def prepare(plan: Plan, place: Path) -> list[str]:
+def prepare(plan: Plan, place: Path, backend: str | None, address: str | None) -> list[str]:
     """Writes the nodes' shards to the directory @place, and returns the command of a node."""
     check(plan)
     place.mkdir(parents=True, exist_ok=True)
     _write_shards(plan, place)
-    return _command(plan, place)
+    return [*_command(plan, place), *option_words(backend=backend, address=address)]
 
 
 def train(
@@ -240,7 +241,7 @@ def by_command(
 
     def launch(command: list[str], limit: float) -> "subprocess.CompletedProcess[str]":
         argv = [*shlex.split(launcher), *command]
-        argv += option_words(backend=backend or None, address=address or None)
+        argv += option_words(backend=backend, address=address)
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             try:
                 child = subprocess.Popen(argv, stdout=out, stderr=err, start_new_session=True)
