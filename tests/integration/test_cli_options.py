@@ -62,6 +62,8 @@ def test_help_has_examples(hikyaku, command):
     done = call(hikyaku, *command, "--help")
     assert "Example" in done.stdout
     assert f"  {hikyaku[0]} " + " ".join(command) in done.stdout
+    bare = re.findall(r"^ +(?:\S+=\S+ )*hikyaku .*", done.stdout, re.MULTILINE)
+    assert bare == [], "these do not work in a checkout"
 
 
 def test_launcher_without_environment_says_make(hikyaku, tmp_path):

@@ -113,6 +113,7 @@ TYPOS = [
     ),
     ("bench halo --doubles x", "'x' is not a number of doubles", "fix: "),
     ("lab up --lab none --wire udp --ports 2", "on wire udp a rank has one", "--wire veth"),
+    ("bench halo --experiments F --matrix /etc/fstab", "--matrix is for experiments B", USAGE),
     ("bench halo --ports 9", "9 ports a rank", "fix: give from 1 to 8"),
     ("bench halo --experiments Z", "there is no experiment 'Z'", "fix: use some of: A"),
     ("bench learn --models tree", "there is no model 'tree'", "fix: use some of: line"),

@@ -38,7 +38,9 @@ class _Help(click.HelpFormatter):
     """Help whose examples work when they are pasted."""
 
     def getvalue(self) -> str:
-        return re.sub(r"(?m)^ +hikyaku .*$", lambda line: as_typed(line[0]), super().getvalue())
+        return re.sub(
+            r"(?m)^ +([A-Z_]+=\S+ )*hikyaku .*$", lambda line: as_typed(line[0]), super().getvalue()
+        )
 
 
 click.Context.formatter_class = _Help

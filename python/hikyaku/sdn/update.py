@@ -368,7 +368,8 @@ class Updates:
         ports = ", ".join(f"{self.switch_name(number)} port {port}" for number, port in heard)
         return (
             f"{to_mac(mac)} was heard at {ports}, and one of them may be forged; fix: take the "
-            f"wrong one down, wait {RIVAL_S:g} s, or bind it: hikyaku sdn run --hosts FILE"
+            f"wrong one down, wait {RIVAL_S:g} s, or bind it by the option --hosts of `sdn run` "
+            "(docs/sdn.md)"
         )
 
     def set_job(self, job: Job) -> None:

@@ -77,11 +77,14 @@ def bench_halo(
 
     if cube and matrix:
         raise click.UsageError("-n is for the cube, and --matrix takes its place")
+    chosen = parse_names(experiments, run.EXPERIMENTS, "experiment")
+    if matrix and not {"B", "C"} & set(chosen):
+        raise click.UsageError("--matrix is for experiments B and C: add one, or leave it out")
     plan = run.Plan(
         cube=cube or 100,
         solve_cube=cube or CUBE,
         matrix=matrix,
-        experiments=parse_names(experiments, run.EXPERIMENTS, "experiment"),
+        experiments=chosen,
         doubles=parse_sizes(doubles, "number of doubles"),
         ports=parse_sizes(ports),
         **settings,
