@@ -159,6 +159,26 @@ TEST(a_spurious_timeout_is_undone)
 	CHECK_CMP(rig_info(&g, p).cwnd, >=, 64);
 }
 
+/* The acknowledgement echoes the resend itself: the first transmission was lost. */
+TEST(the_resends_own_acknowledgement_undoes_nothing)
+{
+	RIG(g);
+	hk_peer p = pair(&g);
+	CHECK_EQ(round_trip(&g, p, 32, BASE), 64);
+	rig_send(&g, p, next_psn);
+
+	while (hk_engine_counters(g.e)->loss_rto < 1)
+		rig_next(&g);
+	CHECK_EQ(rig_info(&g, p).cwnd, 32);
+	struct hk_tx_slot *s = hk_tx_slot(g.e, hk_rec(g.e, p), next_psn);
+	uint32_t tsecr = (uint32_t)((g.now - BASE) >> HK_WIRE_TS_SHIFT);
+
+	CHECK(s->resent);
+	s->sent_at = g.now - hk_echo_age(tsecr, g.now);
+	rig_echo(&g, next_psn + 1, tsecr, 0);
+	CHECK_CMP(rig_info(&g, p).cwnd, <, 64);
+}
+
 /* It can be undone once. A packet that is acknowledged in time shows that the window is right. */
 TEST(a_timeout_is_not_undone_twice)
 {

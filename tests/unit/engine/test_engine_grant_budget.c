@@ -85,6 +85,33 @@ TEST(a_grant_behind_our_own_bulk_is_larger)
 	}
 }
 
+/* Beside another peer's 21 504 bytes 1328 are free. A peer gets half of these when it has used up
+ * its grant, but as much as it last asked for, if that is free. */
+TEST(a_peer_gets_as_much_again_as_it_asked_for)
+{
+	static const struct {
+		uint16_t asked;
+		uint32_t unasked;
+	} table[] = {{1100, 1100}, {1328, 1328}, {1330, 0}};
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(table); i++) {
+		RIG(g);
+		const hk_peer p = switched(&g);
+		const struct hk_peer_rec *r = hk_rec(g.e, p);
+
+		rig_add(&g, 3);
+		rig_grant(&g, 3, 0, 21504);
+		rig_grant(&g, 2, 0, LONG);
+		rig_bulk(&g, 2, 0, LONG);
+		CHECK_EQ(r->rx_granted - r->rx_bulk, LONG);
+		rig_grant(&g, 2, 0, LONG + table[i].asked);
+		CHECK_EQ(r->rx_granted - r->rx_bulk, table[i].asked);
+		rig_bulk(&g, 2, 1, table[i].asked / 2);
+		rig_bulk(&g, 2, 2, table[i].asked / 2);
+		CHECK_EQ(r->rx_granted - r->rx_bulk, table[i].unasked);
+	}
+}
+
 /* ---- the budget follows the round trip ------------------------------------------------------- */
 
 /* A packet of bulk from @endpoint that echoes the frame that we sent @rtt ago. */

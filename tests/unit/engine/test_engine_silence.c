@@ -3,6 +3,7 @@
  * tests/unit/engine/test_engine_silence.c: an engine that gets no answer: it waits, probes, resends
  * and lists silent peers. The test sets the clock of one engine.
  */
+#include "engine/internal.h"
 #include "tests/support/rig.h"
 
 #define TICK (2 * HK_USEC) /* timers may be that late */
@@ -223,6 +224,58 @@ TEST(an_answer_tells_what_is_lost)
 		gap = g.now - last;
 		last = g.now;
 		ack_echo(&g, 1, 0); /* the peer is alive, but never gets the packet */
+	}
+}
+
+/* A probe asks for what was sent before it, be it by a nanosecond. */
+TEST(the_last_packet_before_the_probe_is_resent)
+{
+	for (unsigned before = 0; before < 2; before++) {
+		RIG(g);
+		hk_peer p = silent_pair(&g);
+		struct hk_peer_rec *r = hk_rec(g.e, p);
+
+		next_is_a_probe(&g);
+		hk_tx_slot(g.e, r, 3)->sent_at = r->probed_at - before;
+		g.now += RTT + 64;
+		ack_echo(&g, 1, 0);
+		CHECK_EQ(rig_poll(&g), 1);
+		CHECK_EQ(g.out[0].token, before ? 3 : 2);
+	}
+}
+
+/* With a full window the first packet is resent, if it was sent before the probe. */
+TEST(the_first_packet_of_a_full_window_is_resent)
+{
+	for (unsigned before = 0; before < 2; before++) {
+		RIG(g);
+		hk_peer p = silent_pair(&g);
+		struct hk_peer_rec *r = hk_rec(g.e, p);
+
+		next_is_a_probe(&g);
+		r->cwnd = 256; /* one packet */
+		hk_tx_slot(g.e, r, 1)->sent_at = r->probed_at - before;
+		g.now += RTT + 64;
+		ack_echo(&g, 1, 0);
+		CHECK_EQ(hk_tx_slot(g.e, r, before ? 1 : 3)->state, HK_SLOT_LOST);
+		CHECK_EQ(hk_tx_slot(g.e, r, before ? 3 : 1)->state, HK_SLOT_IN_FLIGHT);
+	}
+}
+
+/* Two ends round their clocks to 16 ns each. */
+TEST(an_answer_may_look_older_than_the_probe_by_two_roundings)
+{
+	for (unsigned more = 0; more < 2; more++) {
+		RIG(g);
+		hk_peer p = silent_pair(&g);
+		struct hk_peer_rec *r = hk_rec(g.e, p);
+
+		next_is_a_probe(&g);
+		uint32_t tsecr = (uint32_t)((g.now - RTT) >> HK_WIRE_TS_SHIFT);
+
+		r->probed_at = g.now - hk_echo_age(tsecr, g.now) + 32 + more;
+		rig_echo(&g, 1, tsecr, 0);
+		CHECK_EQ(r->probed == HK_PROBE_ANSWERED, more == 0);
 	}
 }
 
