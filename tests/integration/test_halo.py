@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hikyaku.checkout import ROOT
+from hikyaku.lab import Job
 from hikyaku.lab.openmpi import with_faults
 from mpi_programs import assert_passed, lab_id
 
@@ -90,6 +91,17 @@ def test_libfabric(get_lab, program, lab, count, what):
     argv = ["env", "HK_HALO_TRANSPORT=libfabric", program(f"tests/mpi/mpi_{name}"), *options]
     yields = {"mpi_yield_when_idle": "1"}
     result = get_lab(*lab[1::-1], lab[2]).mpirun(count, argv, tcp=True, mca=yields, timeout=100)
+    assert_passed(result, name)
+
+
+@pytest.mark.parametrize("what", ["halo_random --mode libfabric --rounds 8", "halo_errors"])
+def test_libfabric_with_our_provider(get_lab, program, what):
+    """MPI and the exchange have an endpoint each, over one wire."""
+    name, *options = what.split()
+    settings = ["--mca", "mpi_yield_when_idle", "1", "-x", "FI_HIKYAKU_YIELD=1"]
+    settings += ["-x", "FI_PROVIDER=hikyaku", "-x", "HK_HALO_TRANSPORT=libfabric"]
+    argv = ["-np", "2", *settings, program(f"tests/mpi/mpi_{name}"), *options]
+    result = get_lab().launch(Job(argv, mpi="openmpi-ofi", timeout=100))
     assert_passed(result, name)
 
 

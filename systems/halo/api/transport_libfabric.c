@@ -303,7 +303,8 @@ static int poll_locked(struct hk_halo *h, struct hk_halo_neighbour *nb, bool *po
 		s->taken++;
 		nb->arrived = true;
 	}
-	nb->sent = !s->unsent; /* the data was copied */
+	/* A provider may need our calls until the write has ended (FI_PROGRESS_MANUAL). */
+	nb->sent = !s->unsent && !s->send[h->number & 1].in_flight;
 	return net.failed ? lost(nb) : 0;
 }
 

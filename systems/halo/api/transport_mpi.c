@@ -93,10 +93,10 @@ static bool offer(struct hk_halo *h, struct hk_halo_neighbour *nb, char *address
 	return true;
 }
 
-/* After a failed exchange: cancels the requests, since MPI must not write to memory that belongs to
- * the caller again. MPI may not be able to cancel the send; then it reads the send buffer until the
- * other end has received the message. */
-static void cancel_requests(const struct hk_halo *h, const struct hk_halo_neighbour *nb,
+/* After a failed exchange: cancels the receive, since MPI must not write to memory that belongs to
+ * the caller again. It reads the send buffer until the other end has received the message. MPI 4.0
+ * deprecates MPI_Cancel of a send. Open MPI ignores it, and over libfabric it crashes. */
+static void end_requests(const struct hk_halo *h, const struct hk_halo_neighbour *nb,
 			    struct state *s)
 {
 	double end = hk_clock_s() + GIVE_UP_AFTER;
@@ -106,8 +106,6 @@ static void cancel_requests(const struct hk_halo *h, const struct hk_halo_neighb
 		MPI_Cancel(&s->recv);
 		MPI_Wait(&s->recv, MPI_STATUS_IGNORE);
 	}
-	if (s->sending)
-		MPI_Cancel(&s->send);
 	while (!done && hk_clock_s() < end)
 		if (MPI_Test(&s->send, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
 			break;
@@ -125,7 +123,7 @@ static void free_state(struct hk_halo *h, struct hk_halo_neighbour *nb)
 
 	if (!s)
 		return;
-	cancel_requests(h, nb, s);
+	end_requests(h, nb, s);
 	if (s->send != MPI_REQUEST_NULL)
 		MPI_Request_free(&s->send);
 	if (s->recv != MPI_REQUEST_NULL)
