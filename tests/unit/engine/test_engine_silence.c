@@ -77,6 +77,11 @@ TEST(a_first_packet_is_sent_again_after_eight_round_trips_of_another)
 	g.now += 500 * HK_USEC;
 	rig_echo(&g, 1, (uint32_t)((g.now - 500 * HK_USEC) >> HK_WIRE_TS_SHIFT), 0);
 	CHECK_CMP(rig_info(&g, p).srtt, >=, 450 * HK_USEC);
+	CHECK_EQ(g.e->slow_rtt, hk_rec(g.e, p)->srtt);
+	rig_send(&g, p, 2);
+	g.now += 508 * HK_USEC;
+	rig_echo(&g, 2, (uint32_t)((g.now - 508 * HK_USEC) >> HK_WIRE_TS_SHIFT), 0);
+	CHECK_EQ(g.e->slow_rtt, hk_rec(g.e, p)->srtt); /* a little longer */
 	rig_send(&g, rig_add(&g, 3), 7);
 	uint64_t sent = g.now;
 
