@@ -97,7 +97,7 @@ static bool offer(struct hk_halo *h, struct hk_halo_neighbour *nb, char *address
  * the caller again. It reads the send buffer until the other end has received the message. MPI 4.0
  * deprecates MPI_Cancel of a send. Open MPI ignores it, and over libfabric it crashes. */
 static void end_requests(const struct hk_halo *h, const struct hk_halo_neighbour *nb,
-			    struct state *s)
+			 struct state *s)
 {
 	double end = hk_clock_s() + GIVE_UP_AFTER;
 	int done = !s->sending;
