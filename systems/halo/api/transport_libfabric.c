@@ -10,8 +10,9 @@
  * targets of transport_worker.c, whose proof holds here too. The completion carries 32 bits of
  * data: the number of the neighbour here (16 bits) and of the exchange (the lower 16).
  *
- * Only a close waits, for a limited time. If the provider cannot take a write yet, a later poll
- * sends it.
+ * An exchange ends when its write has ended, so one send buffer is enough. Nothing here waits,
+ * except a close, for a limited time. If the provider cannot take a write yet, a later poll sends
+ * it.
  */
 #include "halo/api/internal.h"
 
@@ -40,13 +41,13 @@ struct state {
 	fi_addr_t peer;
 	uint64_t remote_base, remote_key;
 	uint32_t remote_slot;
-	char *memory;           /* two receive buffers, then two send buffers */
+	char *memory;           /* two receive buffers, then the send buffer */
 	size_t in_len, out_len; /* bytes of a receive and of a send buffer, at least 1 */
 	struct fid_mr *mr;
-	struct sending send[2]; /* by the exchange's number modulo 2 */
-	uint32_t taken;         /* number of the last exchange whose data was copied out */
-	bool complete[2];       /* the receive buffer holds the data of its next exchange */
-	bool unsent; /* the write of this exchange waits for its buffer or the provider */
+	struct sending send;
+	uint32_t taken;   /* number of the last exchange whose data was copied out */
+	bool complete[2]; /* the receive buffer holds the data of its next exchange */
+	bool unsent;      /* the write of this exchange waits for the provider */
 };
 
 /* The address to which the other end writes. */
@@ -169,10 +170,10 @@ static int open_locked(struct hk_halo *h, struct hk_halo_neighbour *nb, const ch
 		close_locked(h, nb);
 		return -EMSGSIZE;
 	}
-	s->memory = calloc(2, s->in_len + s->out_len);
+	s->memory = calloc(1, 2 * s->in_len + s->out_len);
 	if (s->slot == SLOTS || !s->memory ||
-	    fi_mr_reg(net.domain, s->memory, 2 * (s->in_len + s->out_len),
-		      FI_REMOTE_WRITE | FI_WRITE, 0, net.next_key++, 0, &s->mr, NULL) ||
+	    fi_mr_reg(net.domain, s->memory, 2 * s->in_len + s->out_len, FI_REMOTE_WRITE | FI_WRITE,
+		      0, net.next_key++, 0, &s->mr, NULL) ||
 	    fi_av_insert(net.av, theirs, 1, &s->peer, 0, NULL) != 1) {
 		snprintf(nb->why, sizeof(nb->why),
 			 "libfabric: out of memory, or the address belongs to another network");
@@ -250,25 +251,25 @@ static int lost(const struct hk_halo_neighbour *nb)
 			    nb->rank, fi_strerror(net.failed));
 }
 
-/* Writes the data of this exchange if its buffer is free and the provider takes it. */
+/* Writes the data of this exchange if the provider takes it. */
 static void write_out(const struct hk_halo *h, struct hk_halo_neighbour *nb)
 {
 	struct state *s = nb->state;
 	struct hk_layout from = hk_halo_blocks_layout(&nb->out.blocks);
 	unsigned k = h->number & 1;
-	char *source = s->memory + 2 * s->in_len + k * s->out_len;
+	char *source = s->memory + 2 * s->in_len;
 
-	if (s->send[k].in_flight || net.failed)
+	if (net.failed)
 		return;
 	hk_layout_gather(&from, 0, from.len, source);
 	ssize_t rc = fi_writedata(net.ep, source, s->out_len, fi_mr_desc(s->mr),
 				  (uint64_t)s->remote_slot << 16 | (h->number & 0xffff), s->peer,
-				  s->remote_base + k * s->out_len, s->remote_key, &s->send[k]);
+				  s->remote_base + k * s->out_len, s->remote_key, &s->send);
 
 	if (rc == -FI_EAGAIN)
 		return;
 	s->unsent = false;
-	s->send[k].in_flight = rc == 0;
+	s->send.in_flight = rc == 0;
 	if (rc)
 		net.failed = (int)-rc;
 }
@@ -304,7 +305,7 @@ static int poll_locked(struct hk_halo *h, struct hk_halo_neighbour *nb, bool *po
 		nb->arrived = true;
 	}
 	/* A provider may need our calls until the write has ended (FI_PROGRESS_MANUAL). */
-	nb->sent = !s->unsent && !s->send[h->number & 1].in_flight;
+	nb->sent = !s->unsent && !s->send.in_flight;
 	return net.failed ? lost(nb) : 0;
 }
 
@@ -328,9 +329,9 @@ static bool drained(const struct hk_halo *h, const struct state *s)
 {
 	double end = hk_clock_s() + GIVE_UP_AFTER;
 
-	while ((s->send[0].in_flight || s->send[1].in_flight) && !net.failed && hk_clock_s() < end)
+	while (s->send.in_flight && !net.failed && hk_clock_s() < end)
 		read_completions();
-	return !h->under_way && !s->send[0].in_flight && !s->send[1].in_flight;
+	return !h->under_way && !s->send.in_flight;
 }
 
 static void close_locked(struct hk_halo *h, struct hk_halo_neighbour *nb)
