@@ -250,10 +250,19 @@ static void min_sample(struct hk_peer_rec *r, uint32_t rtt, uint64_t now)
 	r->min_rtt = HK_MIN(r->min_rtt, rtt);
 }
 
-/* The longest is forgotten over some hundred samples. */
-static void slow_sample(struct hk_engine *e, uint32_t srtt)
+static void smooth(struct hk_peer_rec *r, uint32_t rtt, uint64_t now)
 {
-	e->slow_rtt = HK_MAX(srtt, e->slow_rtt - (e->slow_rtt >> 6));
+	if (!r->srtt) {
+		r->srtt = r->min_rtt = r->min_now = rtt;
+		r->rttvar = rtt / 2;
+		r->min_period = (uint8_t)(now >> MIN_PERIOD_SHIFT);
+		return;
+	}
+	uint32_t diff = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
+
+	r->rttvar += (diff >> 2) - (r->rttvar >> 2); /* RFC 6298: beta 1/4, alpha 1/8 */
+	r->srtt += (rtt >> 3) - (r->srtt >> 3);      /* not 0, as the clock has units of 16 ns */
+	min_sample(r, rtt, now);
 }
 
 static void rtt_sample(struct hk_engine *e, struct hk_peer_rec *r, uint64_t age, uint64_t now)
@@ -263,19 +272,9 @@ static void rtt_sample(struct hk_engine *e, struct hk_peer_rec *r, uint64_t age,
 	if (rtt == 0)
 		return;
 	r->last_rtt = rtt;
-	if (!r->srtt) {
-		r->srtt = r->min_rtt = r->min_now = rtt;
-		r->rttvar = rtt / 2;
-		r->min_period = (uint8_t)(now >> MIN_PERIOD_SHIFT);
-		slow_sample(e, rtt);
-		return;
-	}
-	uint32_t diff = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
-
-	r->rttvar += (diff >> 2) - (r->rttvar >> 2); /* RFC 6298: beta 1/4, alpha 1/8 */
-	r->srtt += (rtt >> 3) - (r->srtt >> 3);      /* not 0, as the clock has units of 16 ns */
-	slow_sample(e, r->srtt);
-	min_sample(r, rtt, now);
+	smooth(r, rtt, now);
+	/* the longest is forgotten over some hundred samples */
+	e->slow_rtt = HK_MAX(r->srtt, e->slow_rtt - (e->slow_rtt >> 6));
 }
 
 /* Was packet @psn sent after the one of *@sent and *@last? Then it takes its place. */

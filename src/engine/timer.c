@@ -50,12 +50,12 @@ uint64_t hk_rto(const struct hk_engine *e, const struct hk_peer_rec *r)
 	return HK_MIN(rto, e->cfg.max_rto);
 }
 
+#define FIRST_ROUND_TRIPS 8
+
 /* Returns the time until we resend a packet to a peer that has never answered. It may not have
  * started. The slowest other one says how far away it may be. In an all-to-all the one peer
  * whose first packet was lost would make all wait. This resend costs a frame and nothing else: only
  * hk_rto(), which is longer, cuts the window. */
-#define FIRST_ROUND_TRIPS 8
-
 static uint64_t first_timeout(const struct hk_engine *e)
 {
 	uint64_t other = FIRST_ROUND_TRIPS * (uint64_t)e->slow_rtt;
