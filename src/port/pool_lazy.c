@@ -92,7 +92,7 @@ static struct rte_mempool *copy_with_caches(const struct rte_mempool *made, unsi
 	return mp;
 }
 
-static void delete (struct lazy *l)
+static void give_back(struct lazy *l)
 {
 	if (l->mp && l->mp != l->made)
 		munmap(l->mp, copy_len());
@@ -128,7 +128,7 @@ struct rte_mempool *hk_pool_new(const char *name, unsigned n, unsigned cache, ui
 	if (l->made)
 		l->mp = hk_eal_bare() ? l->made : copy_with_caches(l->made, cache, &priv);
 	if (!l->mp) {
-		delete (l);
+		give_back(l);
 		return NULL;
 	}
 	(void)madvise(l->bytes, l->len, MADV_HUGEPAGE); /* a kernel without them uses small ones */
@@ -146,7 +146,7 @@ void hk_pool_delete(struct rte_mempool *mp)
 		at = &l->next;
 	if (l) {
 		*at = l->next;
-		delete (l);
+		give_back(l);
 	} else if (mp) {
 		rte_mempool_free(mp);
 	}

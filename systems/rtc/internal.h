@@ -62,7 +62,6 @@ struct hk_rtc {
 	struct hk_rtc_protect *protect; /* NULL: none */
 	uint32_t key;
 	uint16_t self, nodes, epoch;
-	enum hk_rtc_protection protection; /* never AUTO */
 	uint8_t version; /* of messages: HK_MSG_VERSION, with HK_MSG_F_TAG if they are protected */
 	unsigned burst;  /* most messages of a round */
 	uint64_t now;    /* start of the round in ns */
@@ -90,6 +89,7 @@ struct hk_rtc {
 	void *arg;
 	atomic_bool stop;
 	unsigned timeout_ms;
+	enum hk_rtc_protection protection; /* never AUTO */
 	bool polled;
 	struct hk_rtc_type_state type[HK_RTC_MAX_TYPES];
 };

@@ -96,7 +96,7 @@ def test_libfabric(get_lab, program, lab, count, what):
 
 @pytest.mark.parametrize("what", ["halo_random --mode libfabric --rounds 8", "halo_errors"])
 def test_libfabric_with_our_provider(get_lab, program, what):
-    """MPI and the exchange have an endpoint each, over one wire."""
+    """MPI and the exchange have an endpoint each."""
     name, *options = what.split()
     settings = ["--mca", "mpi_yield_when_idle", "1", "-x", "FI_HIKYAKU_YIELD=1"]
     settings += ["-x", "FI_PROVIDER=hikyaku", "-x", "HK_HALO_TRANSPORT=libfabric"]

@@ -232,18 +232,30 @@ TEST(an_answer_tells_what_is_lost)
 	}
 }
 
+/* The sender's record of a silent peer, which it has just probed. */
+static struct hk_peer_rec *probed(struct rig *g)
+{
+	hk_peer p = silent_pair(g);
+
+	next_is_a_probe(g);
+	return hk_rec(g->e, p);
+}
+
+static void answer(struct rig *g)
+{
+	g->now += RTT + 64;
+	ack_echo(g, 1, 0);
+}
+
 /* A probe asks for what was sent before it, be it by a nanosecond. */
 TEST(the_last_packet_before_the_probe_is_resent)
 {
 	for (unsigned before = 0; before < 2; before++) {
 		RIG(g);
-		hk_peer p = silent_pair(&g);
-		struct hk_peer_rec *r = hk_rec(g.e, p);
+		struct hk_peer_rec *r = probed(&g);
 
-		next_is_a_probe(&g);
 		hk_tx_slot(g.e, r, 3)->sent_at = r->probed_at - before;
-		g.now += RTT + 64;
-		ack_echo(&g, 1, 0);
+		answer(&g);
 		CHECK_EQ(rig_poll(&g), 1);
 		CHECK_EQ(g.out[0].token, before ? 3 : 2);
 	}
@@ -254,14 +266,11 @@ TEST(the_first_packet_of_a_full_window_is_resent)
 {
 	for (unsigned before = 0; before < 2; before++) {
 		RIG(g);
-		hk_peer p = silent_pair(&g);
-		struct hk_peer_rec *r = hk_rec(g.e, p);
+		struct hk_peer_rec *r = probed(&g);
 
-		next_is_a_probe(&g);
 		r->cwnd = 256; /* one packet */
 		hk_tx_slot(g.e, r, 1)->sent_at = r->probed_at - before;
-		g.now += RTT + 64;
-		ack_echo(&g, 1, 0);
+		answer(&g);
 		CHECK_EQ(hk_tx_slot(g.e, r, before ? 1 : 3)->state, HK_SLOT_LOST);
 		CHECK_EQ(hk_tx_slot(g.e, r, before ? 3 : 1)->state, HK_SLOT_IN_FLIGHT);
 	}
@@ -272,10 +281,7 @@ TEST(an_answer_may_look_older_than_the_probe_by_two_roundings)
 {
 	for (unsigned more = 0; more < 2; more++) {
 		RIG(g);
-		hk_peer p = silent_pair(&g);
-		struct hk_peer_rec *r = hk_rec(g.e, p);
-
-		next_is_a_probe(&g);
+		struct hk_peer_rec *r = probed(&g);
 		uint32_t tsecr = (uint32_t)((g.now - RTT) >> HK_WIRE_TS_SHIFT);
 
 		r->probed_at = g.now - hk_echo_age(tsecr, g.now) + 32 + more;
