@@ -38,15 +38,24 @@ def test_no_module_needs_that_another_is_imported_first():
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_command_does_not_import_the_others():
-    program = (
-        "import sys; from hikyaku.cli.main import main; main.commands['env']; print(*sys.modules)"
-    )
-    argv = [sys.executable, "-c", program]
+def imported_by(program: str) -> set[str]:
+    """The modules that a process has when it has run @program."""
+    argv = [sys.executable, "-c", f"import sys; {program}; print(*sys.modules)"]
     environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
     done = subprocess.run(
         argv, env=environment, capture_output=True, text=True, check=True, timeout=60
     )
-    ours = {name for name in done.stdout.split() if name.startswith("hikyaku.cli.")}
-    assert "hikyaku.cli.env" in ours
-    assert not ours & {"hikyaku.cli.bench", "hikyaku.cli.lab", "hikyaku.cli.sdn"}
+    return set(done.stdout.split())
+
+
+def test_a_command_does_not_import_the_others():
+    modules = imported_by("from hikyaku.cli.main import main; main.commands['env']")
+    assert "hikyaku.cli.env" in modules
+    assert not modules & {"hikyaku.cli.bench", "hikyaku.cli.lab", "hikyaku.cli.sdn"}
+
+
+def test_mpirun_imports_neither_tables_nor_the_controllers_client():
+    mpirun = "from hikyaku.cli.main import main; main.commands['lab'].commands['mpirun']"
+    modules = imported_by(f"{mpirun}; import hikyaku.lab")
+    assert {"hikyaku.cli.lab.run", "hikyaku.lab.run"} <= modules
+    assert not modules & {"rich.console", "hikyaku.cli.lab.up", "hikyaku.sdn.client"}

@@ -2,7 +2,7 @@
 """The commands of a group, each imported when it is asked for. To import all takes longer than most
 commands run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 import click
@@ -11,22 +11,22 @@ from ..process import uninterrupted
 
 
 class LateCommands(Mapping[str, click.Command]):
-    """Each of @names is a module of @package, which has the command as @prefix and the name."""
+    """@modules: by the command's name, the module of @package that has it. Its name there is
+    @prefix and the command's."""
 
-    def __init__(self, package: str, names: Sequence[str], prefix: str = ""):
+    def __init__(self, package: str, modules: Mapping[str, str], prefix: str = ""):
         self._package = package
-        self._names = tuple(names)
+        self._modules = modules
         self._prefix = prefix
 
     def __getitem__(self, name: str) -> click.Command:
-        if name not in self._names:
-            raise KeyError(name)
+        where = self._modules[name]
         with uninterrupted():  # Python may lose a signal while it imports
-            module = import_module(f".{name}", self._package)
+            module = import_module(f".{where}", self._package)
         return getattr(module, self._prefix + name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._modules)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._modules)

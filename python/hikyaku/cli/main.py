@@ -83,9 +83,10 @@ def run() -> None:
 
 COMMANDS = ("bench", "capture", "daemon", "demo", "devmem", "doctor", "env", "lab", "learn")
 COMMANDS += ("mpi", "papers", "reach", "sdn", "sim", "stats", "tag", "top", "trials")
+MODULES = {name: name for name in COMMANDS}
 
 
-@click.group(commands=LateCommands(__package__, COMMANDS), context_settings=CONTEXT)
+@click.group(commands=LateCommands(__package__, MODULES), context_settings=CONTEXT)
 @click.version_option(__version__, prog_name="hikyaku")
 def main() -> None:
     """MPI over user-space Ethernet.

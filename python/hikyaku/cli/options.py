@@ -4,11 +4,14 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from ..errors import HikyakuError
+
+if TYPE_CHECKING:  # it takes a fifth of most commands' time to import
+    from rich.console import Console
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 json_option = click.option(
@@ -68,6 +71,8 @@ def sample_option(default: int, text: str | None = None) -> Callable:
     return click.option("--sample-ms", default=default, type=click.IntRange(1, 10000), help=text)
 
 
-def wide_console(columns: int = 160, *, highlight: bool = True) -> Console:
+def wide_console(columns: int = 160, *, highlight: bool = True) -> "Console":
     """A console for tables; @columns wide in a file or a pipe, so that these are not cut."""
+    from rich.console import Console
+
     return Console(width=None if sys.stdout.isatty() else columns, highlight=highlight, emoji=False)

@@ -10,12 +10,15 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import HikyakuError
 from ..netns import inside
-from ..sdn.client import Client, Unreachable
 from . import network, ovs
 from .topology import Topology
+
+if TYPE_CHECKING:  # most labs have no switches
+    from ..sdn.client import Client
 
 LIMIT_S = 30.0
 _REPORT_AFTER_S = 1.0
@@ -35,6 +38,8 @@ def require_packets(lab: str, topology: Topology, state: Path, limit: float = LI
 
     @state: the directory of its controller.
     """
+    from ..sdn.client import Client, Unreachable
+
     try:
         client = Client(state, start=start_command(lab))
     except Unreachable:
@@ -53,7 +58,7 @@ def _require_rules(lab: str, topology: Topology) -> None:
         )
 
 
-def wait_for_switches(topology: Topology, client: Client, limit: float = LIMIT_S) -> None:
+def wait_for_switches(topology: Topology, client: "Client", limit: float = LIMIT_S) -> None:
     """Waits until all switches are connected, or known from before, and have their rules."""
     switches = topology.wiring.switches
     start = time.monotonic()
@@ -74,7 +79,7 @@ def wait_for_switches(topology: Topology, client: Client, limit: float = LIMIT_S
         time.sleep(_AGAIN_S)
 
 
-def introduce_nodes(topology: Topology, client: Client) -> None:
+def introduce_nodes(topology: Topology, client: "Client") -> None:
     """Each node sends a frame from each interface that is up, so that status and page show it. A
     node that the controller does not know after some seconds appears when it sends something
     itself."""

@@ -9,6 +9,6 @@ SUITES = ("mpi", "modes", "protocols", "rma", "rtc", "learn", "halo", "sdn")
 SUITES += ("scale", "router", "devmem", "compare")
 
 
-@click.group(commands=LateCommands(__package__, SUITES, "bench_"))
+@click.group(commands=LateCommands(__package__, {name: name for name in SUITES}, "bench_"))
 def bench() -> None:
     """Run a benchmark."""

@@ -3,18 +3,20 @@
 
 import click
 
-from .attack import lab_attack
-from .guest import guest
-from .kill import lab_kill
-from .links import lab_cut, lab_links, lab_lose, lab_repair
-from .run import lab_exec, lab_mpirun
-from .up import lab_down, lab_status, lab_up
+from ..late import LateCommands
 
-COMMANDS = [lab_up, lab_down, lab_status, lab_exec, lab_mpirun, guest]
-COMMANDS += [lab_links, lab_cut, lab_repair, lab_lose, lab_kill, lab_attack]
+MODULES = {
+    "up": ("up", "down", "status"),
+    "run": ("exec", "mpirun"),
+    "guest": ("guest",),
+    "links": ("links", "cut", "repair", "lose"),
+    "kill": ("kill",),
+    "attack": ("attack",),
+}
+COMMANDS = {command: module for module, commands in MODULES.items() for command in commands}
 
 
-@click.group(commands=COMMANDS)
+@click.group(commands=LateCommands(__package__, COMMANDS, "lab_"))
 def lab() -> None:
     """A cluster on this machine: network namespaces as nodes.
 

@@ -12,8 +12,8 @@ from ..options import lab_option, nic_model_option
 guest_option = lab_option("The guest; several may be up at the same time.")
 
 
-@click.group()
-def guest() -> None:
+@click.group("guest")
+def lab_guest() -> None:
     """A virtual machine with devices for peer-to-peer DMA.
 
     QEMU emulates the PCI devices in software; real drivers use them. It shows that addresses and
@@ -29,7 +29,7 @@ def guest() -> None:
     """
 
 
-@guest.command("up")
+@lab_guest.command("up")
 @click.option("--iommu", is_flag=True, help="Add an IOMMU, for VFIO.")
 @click.option(
     "--device",
@@ -77,7 +77,7 @@ def up(
     click.echo(f"console: {made.directory}/serial.log")
 
 
-@guest.command("exec")
+@lab_guest.command("exec")
 @guest_option
 @click.option("--timeout", default=60, metavar="SECONDS", help="Kill the command after this time.")
 @click.argument("command")
@@ -98,7 +98,7 @@ def exec_(name: str, timeout: int, command: str) -> None:
     sys.exit(status)
 
 
-@guest.command("down")
+@lab_guest.command("down")
 @guest_option
 @click.option("--log", type=click.Path(), help="Save the guest's console to this file.")
 def down_(name: str, log: str | None) -> None:

@@ -4,8 +4,6 @@
 import json
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from ...called import as_typed
 from ..options import json_flag, seed_option
@@ -28,6 +26,9 @@ def lab_links(name: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(title=f"links of lab '{name}'")
     counted = ("frames", "bytes", *(["lost"] if any(links.lost(row) for row in rows) else []))
     lossy = any(row["loses"] for row in rows)

@@ -4,9 +4,6 @@
 import json
 
 import click
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from ...called import as_typed
 from ...checkout import LAUNCHER
@@ -126,7 +123,15 @@ def lab_status(name: str, as_json: bool) -> None:
     status = Lab.find(name, shown=True).status()
     if as_json:
         click.echo(json.dumps(status, indent=1))
-        return
+    else:
+        _show(name, status)
+
+
+def _show(name: str, status: dict) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
     console = Console(emoji=False)
     huge = f", {status['huge_mb']} MB of huge pages a node" if status["huge_mb"] else ""
     columns = ("node", "cores", "link", "state", "MAC", "XDP program")
