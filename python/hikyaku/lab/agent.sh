@@ -18,4 +18,4 @@ if [ -z "$cpus" ]; then
 	echo "hikyaku lab: mpirun asks for host '$node', which this lab does not have" >&2
 	exit 127
 fi
-exec "$(dirname "$0")/enter.sh" "$node" "$cpus" sh -c "$*"
+exec "${0%/*}/enter.sh" "$node" "$cpus" sh -c "$*"

@@ -16,7 +16,7 @@
 # `hikyaku lab up` copies this file into the lab's directory, which has the file `nodes/NODE`.
 set -eu
 
-dir=$(dirname "$0")
+dir=${0%/*}
 node=$1
 cpus=$2
 shift 2
@@ -45,7 +45,7 @@ fi
 
 # shellcheck disable=SC2016 # expanded by the inner shell
 exec nsenter --net="/run/netns/$netns" unshare --uts --mount taskset -c "$cpus" sh -c '
-	hostname "$1"
+	echo "$1" >/proc/sys/kernel/hostname
 	mount --bind "$2" /etc/hosts
 	mount -t sysfs hikyaku /dev/shm
 	mount --bind /dev/shm/class/net /sys/class/net

@@ -289,10 +289,11 @@ def component_path(component: Path | None = None) -> str:
     return f"{component.parent}:{default_component_path()}"
 
 
-def _pmix_settings() -> dict[str, str]:
+@cache  # some processes run hundreds of jobs
+def _pmix_settings(component: Path) -> dict[str, str]:
     """Open MPI 5 gives its component path to PMIx, which looks at each file there and complains.
     So PMIx gets its own."""
-    for line in run(["ldd", str(built("plugins/openmpi/mca_btl_hikyaku.so"))]).splitlines():
+    for line in run(["ldd", str(component)]).splitlines():
         name, _, path = line.strip().partition(" => ")
         if name.startswith("libpmix."):
             own = Path(path.partition(" ")[0]).resolve().parent / "pmix"
@@ -305,7 +306,7 @@ def fabric_settings(mode: str | None = None) -> dict[str, str]:
     polling = {f"OMPI_MCA_{MODE_PARAMETER}": mode} if mode else {}
     return (
         polling
-        | _pmix_settings()
+        | _pmix_settings(built("plugins/openmpi/mca_btl_hikyaku.so"))
         | {
             # Always set: mpirun's options may select a mode that needs it. An environment variable
             # such as HIKYAKU_DAEMON would not reach other nodes.
