@@ -565,6 +565,14 @@ void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_
 	if (hk_psn_before(r->rx_wanted, g->wanted))
 		r->rx_wanted = g->wanted;
 	r->asked = 1;
+	/* A sender that was busy for long has forgotten its grant, and asks for the same bytes. It
+	 * hears of the grant again, which lasts anew. */
+	if (open_bytes(r) && hk_psn_before(r->rx_bulk, g->wanted) &&
+	    now - r->grant_used_at >= e->grant.life / 2) {
+		used_now(e, r, now);
+		r->grant_due = 1;
+		hk_ack_schedule(e, r, now, true);
+	}
 	if (wants(r))
 		r->rx_asked = r->rx_wanted - r->rx_bulk;
 	if (wants(r) && r->grant_list != HK_GRANT_STALLED) {

@@ -223,3 +223,28 @@ TEST(a_grant_that_is_not_used_goes_to_others)
 	rig_poll(&g);
 	CHECK_CMP(granted_to(&g, 2), >, 0);
 }
+
+/* A sender that served others for 500 us has forgotten its grant, which is open here for twice that
+ * time. It asks for the same bytes, and must hear of the grant: it would wait for its resend
+ * timeout otherwise. A request that comes earlier has crossed the grant on its way. */
+TEST(a_forgotten_grant_is_told_again)
+{
+	RIG(g);
+	switched(&g);
+	rig_grant(&g, 2, 0, 3000);
+	rig_poll(&g);
+	CHECK_EQ(granted_to(&g, 2), 3000);
+	g.now += 249 * HK_USEC;
+	rig_grant(&g, 2, 0, 3000);
+	CHECK_EQ(rig_poll(&g), 0);
+	g.now += 2 * HK_USEC;
+	rig_grant(&g, 2, 0, 3000);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK_EQ(granted_to(&g, 2), 3000);
+	CHECK_EQ(g.e->grant.out, 3000);
+	/* it lasts anew */
+	g.now += 900 * HK_USEC;
+	rig_grant(&g, 2, 0, 0); /* which asks for nothing */
+	CHECK_EQ(rig_poll(&g), 0);
+	CHECK_EQ(g.e->grant.out, 3000);
+}

@@ -187,6 +187,16 @@ TEST(a_lost_first_packet_does_not_keep_an_exchange_from_its_end)
 	free(r.text);
 }
 
+/* Two hosts share a link to the spines. Senders are busy for longer than their grants last. */
+TEST(a_forgotten_grant_does_not_keep_an_exchange_from_its_end)
+{
+	struct result r = run_of("alltoall --hosts 64 --rate 10 --spines 4 --leaf-hosts 8");
+
+	CHECK_LIMIT(&r, "dropped", ==, 0);
+	CHECK_LIMIT(&r, "time_ms", <=, 9);
+	free(r.text);
+}
+
 TEST(silent_peers_hold_nobody_up)
 {
 	struct result r = run_of("silent --hosts 66");
