@@ -28,6 +28,11 @@
  * others. So a grant ends: its sender forgets it after a time without use (LIFE), and the receiver
  * takes it back after twice that time.
  *
+ * New senders. A peer starts with a short window, and can use no more of a grant in a round trip.
+ * So while others wait, a new sender has no more open than its window. Its turn ends with that, and
+ * others use the link until its packets arrive. A sender is new until it has sent what the link
+ * carries in a round trip.
+ *
  * A sender that wants little gets all at once, if the budget has room for a quantum: otherwise the
  * link would idle between messages. So all that is granted may exceed the budget by one message.
  *
@@ -59,7 +64,8 @@
  *
  * Invariants: e->grant.out and .stalled are the sums of granted - received over the peers of the
  * lists OPEN and STALLED. Each peer with a grant open is in one of them, the longest idle first. A
- * peer that wants more than it was granted has its turn or is in the list `waiting`.
+ * peer that wants more than it was granted has its turn, is in the list `waiting`, or has a grant
+ * open.
  *
  * A wire with two ends has no switch to overflow: there cfg.link_mbps is 0, and nobody waits for
  * grants. A receiver answers requests in any case, since its peer may think otherwise.
@@ -428,6 +434,20 @@ static uint32_t budget(const struct hk_engine *e, uint64_t now)
 	return e->grant.budget + (uint32_t)bytes_in(e, HK_MIN(wait, e->nic_queue));
 }
 
+/* Bytes that @r is granted next, at most. A new sender may have few packets in flight
+ * (HK_CC_GRANTED), and one more for each that has arrived. More than that keeps its part of the
+ * budget from others, who could use it now. */
+static uint32_t grantable(const struct hk_engine *e, const struct hk_peer_rec *r)
+{
+	const struct hk_grants *g = &e->grant;
+	uint64_t window = (uint64_t)HK_CC_GRANTED * HK_MAX(g->frame, HK_LONG_FRAME) + r->rx_bulk;
+
+	if (g->turns + g->waiting <= 1 || window >= bytes_in(e, g->base))
+		return wants(r);
+	window -= HK_MIN(window, open_bytes(r));
+	return (uint32_t)HK_MIN(wants(r), window);
+}
+
 /* Grants a quantum to each whose turn it is, while the budget has room. */
 static void run(struct hk_engine *e, uint64_t now)
 {
@@ -441,7 +461,7 @@ static void run(struct hk_engine *e, uint64_t now)
 			break;
 		unsigned i = g->next_turn < g->turns ? g->next_turn : 0;
 		struct hk_peer_rec *r = hk_rec(e, g->turn[i]);
-		uint32_t bytes = wants(r);
+		uint32_t bytes = grantable(e, r);
 
 		uint32_t at_least = HK_MIN(bytes, g->quantum);
 
@@ -455,11 +475,13 @@ static void run(struct hk_engine *e, uint64_t now)
 			r->turn_left -= HK_MIN(bytes, r->turn_left);
 		}
 		g->next_turn = (uint8_t)(i + 1);
-		if (wants(r) && (r->turn_left || !g->waiting))
+		bool more = grantable(e, r) != 0;
+
+		if (more && (r->turn_left || !g->waiting))
 			continue;
 		turn_end(e, i);
 		g->next_turn = (uint8_t)i;
-		if (wants(r))
+		if (more) /* otherwise it waits again when its next packet arrives */
 			wait_add(e, r);
 	}
 	g->due = UINT64_MAX;
@@ -566,7 +588,7 @@ void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_
 		r->rx_wanted = g->wanted;
 	r->asked = 1;
 	/* A sender that was busy for long has forgotten its grant, and asks for the same bytes. It
-	 * hears of the grant again, which lasts anew. */
+	 * hears of the grant again, which lasts from now on. */
 	if (open_bytes(r) && hk_psn_before(r->rx_bulk, g->wanted) &&
 	    now - r->grant_used_at >= e->grant.life / 2) {
 		used_now(e, r, now);

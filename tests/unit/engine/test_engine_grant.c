@@ -65,7 +65,8 @@ TEST(an_eager_message_is_granted_whole)
 	CHECK_EQ(granted_to(&g, 4), 0);
 }
 
-/* Senders whose turn it is go on before others begin. */
+/* Senders whose turn it is go on before others begin. Peer 2 is alone at first. The turns of the
+ * next two end when they have what a new sender gets, since others wait. */
 TEST(few_senders_have_their_turn)
 {
 	enum { PEERS = 20, TURNS = 8 };
@@ -75,6 +76,8 @@ TEST(few_senders_have_their_turn)
 
 	g.cfg.max_peers = PEERS;
 	switched(&g);
+	rig_bulk(&g, 2, psn[2]++, 1250);
+	sum = sent[2] = 1250;
 	crowd(&g, PEERS, each);
 	while (sum < PEERS * each) {
 		unsigned begun = 0;
@@ -130,6 +133,40 @@ TEST(the_turn_of_a_peer_that_ends_is_free)
 	CHECK_EQ(granted_to(&g, 3), 3000);
 	CHECK_EQ(granted_to(&g, 4), 2000);
 	CHECK_EQ(g.e->grant.out, 5000);
+}
+
+/* While others wait, a sender has no more open than its window, until it has sent what the link
+ * carries in a round trip. Its window is four packets at first, and one more for each that has
+ * arrived. */
+TEST(a_new_sender_has_its_window)
+{
+	RIG(g);
+	switched(&g);
+	g.cfg.max_peers = 16;
+	rig_bulk(&g, 2, 0, LONG); /* the budget is a round trip of 4 us and a queue of 20 */
+	rig_grant(&g, 2, 0, 1 << 20);
+	rig_add(&g, 3);
+	rig_add(&g, 4);
+	rig_grant(&g, 3, 0, 1 << 20);
+	rig_grant(&g, 4, 0, 1 << 20);
+	rig_poll(&g);
+	CHECK_EQ(granted_to(&g, 3), 0); /* peer 2 has all */
+	uint32_t psn[5] = {0, 0, 1}, may = 0;
+
+	for (; may == 0; may = granted_to(&g, 3)) {
+		rig_bulk(&g, 2, psn[2]++, LONG);
+		rig_poll(&g);
+	}
+	CHECK_EQ(may, 4 * LONG);
+	/* of which the first two arrive, and peer 2 uses what it has */
+	rig_bulk(&g, 3, psn[3]++, LONG);
+	rig_bulk(&g, 3, psn[3]++, LONG);
+	for (; may == 4 * LONG; may = HK_MAX(may, granted_to(&g, 3))) {
+		CHECK_CMP(psn[2], <, 64);
+		rig_bulk(&g, 2, psn[2]++, LONG);
+		rig_poll(&g);
+	}
+	CHECK_CMP(may, >, 6 * LONG); /* it is not new any more */
 }
 
 /* The next quantum rides on an acknowledgement while nobody else waits. */

@@ -242,7 +242,7 @@ TEST(a_forgotten_grant_is_told_again)
 	CHECK_EQ(rig_poll(&g), 1);
 	CHECK_EQ(granted_to(&g, 2), 3000);
 	CHECK_EQ(g.e->grant.out, 3000);
-	/* it lasts anew */
+	/* it lasts from then on */
 	g.now += 900 * HK_USEC;
 	rig_grant(&g, 2, 0, 0); /* which asks for nothing */
 	CHECK_EQ(rig_poll(&g), 0);
