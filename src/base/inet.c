@@ -49,14 +49,42 @@ static bool parse(const char *text, union hk_inet_addr *at)
 	return inet_pton(AF_INET, text, &at->v4.sin_addr) == 1;
 }
 
-/* Looks for @text, or for the address @ip. Lists what else there is, such as "lo (127.0.0.1)". */
-static bool find(const struct ifaddrs *all, const char *text, const union hk_inet_addr *ip,
-		 int family, struct hk_inet_local *out, char *have, size_t size)
+/* Adds the interfaces to @have that are loopbacks, or that are not, such as "eth0 (10.0.0.1)". */
+static void list(const struct ifaddrs *all, int family, bool loopback, char *have, size_t size)
 {
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
 		union hk_inet_addr at;
-		char other[INET6_ADDRSTRLEN];
+		char text[INET6_ADDRSTRLEN];
 		size_t used = strlen(have);
+
+		if (!hk_inet_entry(i, family, &at) || !(i->ifa_flags & IFF_LOOPBACK) == loopback)
+			continue;
+		hk_inet_text(&at, text, sizeof(text));
+		snprintf(have + used, size - used, "%s%s (%s)", used ? ", " : "", i->ifa_name,
+			 text);
+	}
+}
+
+/* Lists the interfaces that @text may be. A loopback reaches this machine alone, so it is listed if
+ * there is nothing else. */
+static void list_all(const struct ifaddrs *all, int family, char *have, size_t size)
+{
+	for (int loopback = 0; loopback < 2 && !have[0]; loopback++) {
+		if (family != AF_INET6)
+			list(all, AF_INET, loopback, have, size);
+		if (family != AF_INET)
+			list(all, AF_INET6, loopback, have, size);
+	}
+	if (!have[0])
+		snprintf(have, size, "(none has one)");
+}
+
+/* Looks for @text, or for the address @ip. */
+static bool find(const struct ifaddrs *all, const char *text, const union hk_inet_addr *ip,
+		 int family, struct hk_inet_local *out)
+{
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+		union hk_inet_addr at;
 
 		if (!hk_inet_entry(i, family, &at))
 			continue;
@@ -67,9 +95,6 @@ static bool find(const struct ifaddrs *all, const char *text, const union hk_ine
 			out->interface[strcspn(out->interface, ":")] = '\0';
 			return true;
 		}
-		hk_inet_text(&at, other, sizeof(other));
-		snprintf(have + used, size - used, "%s%s (%s)", used ? ", " : "", i->ifa_name,
-			 other);
 	}
 	return false;
 }
@@ -88,12 +113,11 @@ int hk_inet_local(const char *text, int family, struct hk_inet_local *out, struc
 				    "the addresses of this machine cannot be listed: %s",
 				    strerror(errno));
 	if (family != AF_INET6)
-		found = find(all, text, by_ip ? &ip : NULL, AF_INET, out, have, sizeof(have));
+		found = find(all, text, by_ip ? &ip : NULL, AF_INET, out);
 	if (!found && family != AF_INET)
-		found = find(all, text, by_ip ? &ip : NULL, AF_INET6, out, have, sizeof(have));
+		found = find(all, text, by_ip ? &ip : NULL, AF_INET6, out);
+	list_all(all, family, have, sizeof(have));
 	freeifaddrs(all);
-	if (!have[0])
-		snprintf(have, sizeof(have), "(none has one)");
 	if (!found && by_ip)
 		return hk_error_set(err, -EADDRNOTAVAIL,
 				    "no interface of this machine has the address %s; fix: use one "

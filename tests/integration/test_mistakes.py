@@ -197,6 +197,8 @@ IN_A_LAB = [
     ("lab mpirun --lab {memif} --tag -np 2 true", "wire memif has no switches", "add --tcp"),
     ("lab mpirun --lab {memif} --tcp --mode inline -np 2 true", "--tcp does not use", "leave out"),
     ("lab mpirun --lab {veth} -np 6 true", "need 3 ports a node", "--ranks-per-node 3"),
+    ("lab mpirun --lab {veth} --mode split -np 2 true", "has one queue", "--wire memif"),
+    ("learn --lab {veth} --nodes 4 --backend raw", "lab has 1; fix: /", "--ranks-per-node 2"),
     ("lab mpirun --lab {memif} -np 2 -x LD_PRELOAD= true", "preloads nothing", "hikyaku env)"),
     (
         "lab mpirun --lab {memif} -np 2 -x HIKYAKU_RTC_BACKEND=af_xdp true",
@@ -224,7 +226,7 @@ PARAMETERS = [
     ("port memif:dir=/no/dir", "/no/dir does not exist", "fix: mkdir -p /no/dir"),
     ("port memif:socket=/no/x,role=boss", "boss", "fix: "),
     ("port memif:socket=x/y,role=server", "x/y is not an absolute path", "fix: give the whole"),
-    ("port udp:addr=eth9", "no interface 'eth9' with an IP address", "fix: use one of: "),
+    ("port udp:addr=eth9", "no interface 'eth9' with an IP address", "fix: use one of: ctl0 (10"),
     ("port udp:addr=fd00::9", "machine has the address fd00::9", "fix: use one of: "),
     ("frame_max 100", "too small", "in Open MPI: --mca btl_hikyaku_frame_max"),
     ("window 7", "window 7", "fix: cfg.engine.window must be a power of two"),

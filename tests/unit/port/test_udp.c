@@ -315,7 +315,7 @@ TEST(ports_that_do_not_open)
 	unsigned number = (unsigned)b->info.mac[4] << 8 | b->info.mac[5];
 
 	CHECK_REFUSED(hk_port_open("udp:addr=none0", 64, NULL, 100, &port, ERR), -EADDRNOTAVAIL,
-		      "no interface 'none0' with an IP address; fix: use one of: lo (127.0.0.1)");
+		      "no interface 'none0' with an IP address; fix: use one of: ");
 	CHECK_REFUSED(hk_port_open("udp:addr=192.0.2.1", 64, NULL, 100, &port, ERR), -EADDRNOTAVAIL,
 		      "no interface of this machine has the address 192.0.2.1");
 	CHECK_REFUSED(hk_port_open("udp:addr=lo,ip=5", 64, NULL, 100, &port, ERR), -EINVAL,
