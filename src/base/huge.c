@@ -40,7 +40,7 @@ bool hk_huge_read(unsigned long kb, struct hk_huge_pool *p)
 char *hk_huge_fix(const struct hk_huge_pool *p, unsigned long pages, unsigned mb, char *out,
 		  size_t len)
 {
-	snprintf(out, len, "as root: echo %lu > %s; in a lab: hikyaku lab up --huge %u", pages,
+	snprintf(out, len, "as root: echo %lu > %s; in a lab: make it again with --huge %u", pages,
 		 p->path, mb);
 	return out;
 }

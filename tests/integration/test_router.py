@@ -249,7 +249,7 @@ def test_huge_pages_that_are_not_free(tmp_path, hikyaku) -> None:
     assert done.returncode == 1
     assert re.search(
         r"no 460800 free huge pages of 2 MB: .*; fix: as root: echo \d+ > /sys/kernel/mm/hugepages/"
-        r"hugepages-2048kB/nr_hugepages; in a lab: hikyaku lab up --huge 921600",
+        r"hugepages-2048kB/nr_hugepages; in a lab: make it again with --huge 921600",
         done.stderr,
     ), done.stderr
 
