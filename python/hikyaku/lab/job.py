@@ -51,7 +51,7 @@ def check_wires(topology: Topology, job: Job, ranks: int, given: Mapping[str, st
     shared = job.tcp or job.mode not in (None, "inline") or backend not in (None, "dpdk")
     if topology.wire != "memif" or shared:
         return
-    on_a_node = -(-ranks // len(topology.nodes))
+    on_a_node = topology.ranks_of_node(ranks)
     wires = (ranks - (1 if backend else on_a_node)) * topology.ports
     if wires > MEMIF_WIRES:
         veth = topology.again(wire="veth", ranks_per_node=on_a_node)
@@ -62,19 +62,19 @@ def check_wires(topology: Topology, job: Job, ranks: int, given: Mapping[str, st
         )
 
 
-def check_backend(topology: Topology, given: Mapping[str, str]) -> None:
-    """Raises an error if @given, a job's environment, names a backend of rtc without an interface
-    in this lab."""
+def check_backend(topology: Topology, ranks: int | None, given: Mapping[str, str]) -> None:
+    """Raises an error if @given, the environment of a job of @ranks, names a backend of rtc without
+    an interface in this lab."""
     own = f"{PREFIX}ADDRESS_AF_XDP" in given
     if given.get(BACKEND) == "af_xdp" and not topology.data_ports and not own:
         raise HikyakuError(
             f"lab '{topology.lab}' has the wire {topology.wire}, which af_xdp cannot use",
-            topology.again(wire="veth"),
+            topology.again(wire="veth", ranks_per_node=topology.ranks_of_node(ranks)),
         )
 
 
-def check(topology: Topology, job: Job) -> None:
-    """Raises an error if @job cannot run in this lab."""
+def check(topology: Topology, job: Job, *, named: bool) -> None:
+    """Raises an error if @job cannot run in this lab. @named: the user names its port."""
     if job.tag and not job.tcp and not topology.wiring:
         raise HikyakuError(
             f"ranks tag their own frames only where switches restore the addresses, and wire "
@@ -105,6 +105,12 @@ def check(topology: Topology, job: Job) -> None:
         raise HikyakuError(
             f"in mode {job.mode} ranks share one port, and in this lab each has {topology.ports}",
             f"--mode inline, or make the lab again: {topology.again(ports=None)}",
+        )
+    if job.mode in ("hybrid", "split") and topology.data_ports and not named:
+        raise HikyakuError(
+            f"in mode {job.mode} ranks poll queues of one port, and an interface of wire "
+            f"{topology.wire} has one queue",
+            f"--mode inline, or make the lab again: {topology.again(wire='memif', huge=512)}",
         )
     if job.mode in ("hybrid", "split", "daemon") and not topology.huge_mb:
         raise HikyakuError(

@@ -12,6 +12,7 @@ from .topology import Topology
 
 PREFIX = "HIKYAKU_RTC_"
 BACKEND = f"{PREFIX}BACKEND"
+OF_THE_KERNEL = ("udp", "tcp")  # backends whose nodes share an interface
 
 
 def settings(

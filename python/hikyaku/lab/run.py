@@ -204,7 +204,7 @@ def _check_all(topology: Topology, job: Job, given: Mapping[str, str]) -> None:
         hydra.check(options)
         openmpi.check_program([], program[0])
         check_built_for(job, program[0])
-        check(topology, job)
+        check(topology, job, named=_names_port(job, options, given))
         check_wires(topology, job, hydra.rank_count(options) or 1, given)
         return
     count = openmpi.rank_count(options)
@@ -213,11 +213,18 @@ def _check_all(topology: Topology, job: Job, given: Mapping[str, str]) -> None:
     check_built_for(job, program[0])
     openmpi.check_parameters(options)
     openmpi.check_exports(options)
-    check(topology, job)
-    check_backend(topology, {**given, **openmpi.exported(options)})
+    check(topology, job, named=_names_port(job, options, given))
+    check_backend(topology, count, {**given, **openmpi.exported(options)})
     if count and not openmpi.option(options, openmpi.HOSTS):
         check_wires(topology, job, count, given)
     severed.check(topology, job, options)
+
+
+def _names_port(job: Job, options: list[str], given: Mapping[str, str]) -> bool:
+    """Does the user name the port of @job?"""
+    if job.mpi:
+        return "FI_HIKYAKU_PORT" in given
+    return openmpi.PORT_PARAMETER in openmpi.parameters(options)
 
 
 def _launcher(job: Job) -> ModuleType:
@@ -255,7 +262,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             tcp=job.tcp,
             one_core=job.one_core,
             mode=job.mode,
-            named=not job.mpi and openmpi.PORT_PARAMETER in openmpi.parameters(options),
+            named=not job.mpi and _names_port(job, options, given),
             rankfile=not job.mpi and openmpi.option(options, openmpi.RANKFILE) is not None,
             given=given,
         )

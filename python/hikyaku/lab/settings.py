@@ -13,16 +13,21 @@ from .topology import Topology, link_name, node_directory
 TAG = "HIKYAKU_RUN"  # the environment variable that identifies the processes of a run
 
 
-def slots_per_node(topology: Topology, ranks: int | None, *, own_ports: bool) -> int:
-    """The number of ranks that a node takes. @own_ports: on a veth wire each needs a port."""
+def slots_per_node(
+    topology: Topology, ranks: int | None, *, own_ports: bool, backend: str | None
+) -> int:
+    """The number of ranks that a node takes. @own_ports: on a veth wire each needs a port.
+    @backend: the backend of rtc that the user's environment names."""
     nodes = len(topology.nodes)
-    wanted = -(-ranks // nodes) if ranks else topology.ranks_per_node
-    if own_ports and topology.data_ports and wanted > topology.ranks_per_node:
+    wanted = topology.ranks_of_node(ranks)
+    own_ports = own_ports and backend not in rtc.OF_THE_KERNEL
+    if own_ports and topology.lacks_ports(ranks):
+        shared = f"--mca {openmpi.PORT_PARAMETER} af_xdp:iface=hk0"
+        again = topology.again(ranks_per_node=wanted)
         raise HikyakuError(
             f"{ranks} ranks on {nodes} nodes need {wanted} ports a node, and this lab has "
             f"{topology.ranks_per_node}",
-            f"let them share one: --mca {openmpi.PORT_PARAMETER} af_xdp:iface=hk0; or make the lab "
-            f"again: {topology.again(ranks_per_node=wanted)}",
+            again if backend else f"let them share one: {shared}; or make the lab again: {again}",
         )
     return max(wanted, topology.ranks_per_node)
 
@@ -122,7 +127,9 @@ def settings(
     """The lab's settings in the environment of mpirun, beside @given. Writes the hostfile.
 
     @named: the user's command line names the port, which ranks may share."""
-    slots = slots_per_node(topology, ranks, own_ports=not tcp and not named)
+    slots = slots_per_node(
+        topology, ranks, own_ports=not tcp and not named, backend=given.get(rtc.BACKEND)
+    )
     hostfile = run_dir / "hostfile"
     hostfile.write_text("".join(f"{n.name} slots={slots}\n" for n in topology.nodes))
     (run_dir / "tmp").mkdir(mode=0o700)

@@ -76,6 +76,14 @@ class Topology:
         }
         return f"hikyaku lab up {shlex.join(option_words(lab=self.lab, **(options | other)))}"
 
+    def ranks_of_node(self, ranks: int | None) -> int:
+        """The most that a node has of @ranks. None: as many as the lab is made for."""
+        return -(-ranks // len(self.nodes)) if ranks else self.ranks_per_node
+
+    def lacks_ports(self, ranks: int | None) -> bool:
+        """Has a node fewer ports than @ranks need, if each has its own?"""
+        return bool(self.data_ports) and self.ranks_of_node(ranks) > self.ranks_per_node
+
     def again(self, **other: object) -> str:
         """The commands that make this lab again, with @other options of `hikyaku lab up`."""
         return f"hikyaku lab down --lab {self.lab} && {self.up_command(**other)}"

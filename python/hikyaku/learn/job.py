@@ -211,16 +211,19 @@ def in_lab(
         raise HikyakuError(
             f"{nodes} nodes in one lab", f"give up to {_LAB_NODES}, or start them by --launch"
         )
+    up = Lab.find(lab_name) if lab_name in all_names() else None
     # a memif joins two nodes; one node has nobody at its other end, and many nodes need too many
-    backend = backend or ("udp" if nodes == 1 or nodes - 1 > MEMIF_WIRES else None)
+    alone = nodes == 1 or nodes - 1 > MEMIF_WIRES
+    if backend is None and (alone or (up and up.topology.lacks_ports(nodes))):
+        backend = "udp"
 
     def launch(command: list[str], limit: float) -> "subprocess.CompletedProcess[str]":
         env = {} if backend is None else {"HIKYAKU_RTC_BACKEND": backend}
         cores = os.cpu_count() or 1
         crowded = ["--yield"] if nodes > cores else []
         job = Job(["-np", str(nodes), *command, *crowded], env=env, timeout=limit)
-        if lab_name in all_names():
-            done = Lab.find(lab_name).launch(job)
+        if up:
+            done = up.launch(job)
         else:
             down_dead("learn")
             # more nodes than that share namespaces: it is one machine all the same
