@@ -62,7 +62,7 @@ def computed(controller: LabController, number: int, form: str) -> dict[int, dic
     network.standing[tree_key(number, 0)] = ends
     ranks = get(f"/v1/jobs/{number}")["ranks"]
     job = Job(number, ranks={int(rank): from_mac(mac) for rank, mac in ranks.items()})
-    found = entries.planned(network, [job], form, FUNCTIONS)
+    found = entries.planned(network, [job], FUNCTIONS)[form]
     return {switch: counts._asdict() for switch, counts in found.items()}
 
 

@@ -165,4 +165,4 @@ def test_jobs_have_at_most_the_ranks_that_a_tag_can_name():
     assert [len(job.ranks) for job in jobs] == [2048, 2048, 904]
     assert all(min(job.ranks) == 0 for job in jobs)
     with pytest.raises(HikyakuError, match="fewer --ranks"):
-        entries.planned(network, jobs, entries.EXACT, [Function.ALLTOALL])
+        entries.planned(network, jobs, [Function.ALLTOALL])

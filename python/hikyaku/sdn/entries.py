@@ -17,7 +17,6 @@ from .tag import RANKS, Function, Tag
 from .wired import of_wiring
 
 MASKED, EXACT = "masked", "exact"
-FORMS = (MASKED, EXACT)
 MOST_RANKS = 16_384  # about a minute of computing
 MOST_TAGS = (
     1 << 18
@@ -63,16 +62,17 @@ def used(job: Job, functions: Iterable[Function]) -> set[int]:
 
 
 def planned(
-    network: Network, jobs: list[Job], form: str, functions: Iterable[Function]
-) -> dict[int, Entries]:
-    """The entries of each switch."""
-    if form == EXACT:
-        _check(jobs, functions)
-    programs = compute(network, jobs)
-    if form == EXACT:
-        tags = {job.number: used(job, functions) for job in jobs}
-        programs = exact.compiled(network, jobs, programs, tags)
-    return {switch: exact.count(program) for switch, program in programs.items()}
+    network: Network, jobs: list[Job], functions: Iterable[Function]
+) -> dict[str, dict[int, Entries]]:
+    """The entries of each switch, by form. The exact form is made of the masked one."""
+    _check(jobs, functions)
+    masked = compute(network, jobs)
+    tags = {job.number: used(job, functions) for job in jobs}
+    by_form = {MASKED: masked, EXACT: exact.compiled(network, jobs, masked, tags)}
+    return {
+        form: {switch: exact.count(program) for switch, program in programs.items()}
+        for form, programs in by_form.items()
+    }
 
 
 def _check(jobs: list[Job], functions: Iterable[Function]) -> None:
@@ -90,11 +90,10 @@ def table(ranks: Iterable[int], functions: list[Function]) -> list[dict]:
     rows = []
     for each in ranks:
         text, per_node = shape(each)
-        for form in FORMS:
-            network = of_wiring(text)
-            jobs = jobs_on(network, each, per_node)
-            found = planned(network, jobs, form, functions)
-            edge = {s for s in network.graph.ports if network.graph.host_ports(s)}
+        network = of_wiring(text)
+        jobs = jobs_on(network, each, per_node)
+        edge = {s for s in network.graph.ports if network.graph.host_ports(s)}
+        for form, found in planned(network, jobs, functions).items():
             row = {"ranks": each, "topology": text, "jobs": len(jobs), "rules": form}
             for name, some in (("leaf", edge), ("spine", found.keys() - edge)):
                 columns = zip(*(found[s] for s in some), strict=True)
