@@ -88,7 +88,7 @@ NODES_MAX = 1024  # HK_RTC_MAX_NODES of hikyaku/rtc.h
 @click.option(
     "--backend",
     type=click.Choice(["dpdk", "af_xdp", "raw", "udp", "tcp", "tcp:batch=1"]),
-    help="Backend of the messages.  [default: that of the lab's wire]",
+    help="Backend of the messages.  [default: the lab's wire, or udp where nodes lack ports]",
 )
 @click.option(
     "--protection",
