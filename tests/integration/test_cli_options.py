@@ -217,8 +217,8 @@ def test_component_path_keeps_open_mpis_own():
 def test_ranks_behind_a_daemon_are_not_tagged_by_switches(mode):
     lab = SimpleNamespace(wire="ovs", wiring=object(), ports=1, huge_mb=512, by_sockets=False)
     with pytest.raises(HikyakuError, match="leave out --tag"):
-        check(lab, Job([], mode=mode, tag=True))
-    check(lab, Job([], mode=mode))
+        check(lab, Job([], mode=mode, tag=True), named=False)
+    check(lab, Job([], mode=mode), named=False)
 
 
 def test_examples_of_help_are_as_the_user_calls_it(hikyaku):
