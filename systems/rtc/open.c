@@ -213,7 +213,7 @@ static int open_protection(struct opening *o, struct hk_error *err)
 				    "protection %s needs the job's secret, since no launcher has "
 				    "started the nodes; fix: (umask 077; openssl rand -hex 32 "
 				    ">job.secret), copy the file to all nodes, and give its path "
-				    "by HIKYAKU_RTC_SECRET, or by the program's --secret",
+				    "by HIKYAKU_RTC_SECRET",
 				    protection_name[c->protection]);
 	if (file)
 		rc = hk_rtc_secret_read(file, secret, err);
@@ -278,8 +278,7 @@ static void announce(const struct opening *o)
 		fprintf(stderr, "hikyaku: %u nodes, backend %s, address %s, protection %s%s\n",
 			o->c.nodes, o->c.backend, o->choice.address,
 			protection_name[o->c.protection],
-			o->no_secret ? ": there is no secret (HIKYAKU_RTC_SECRET, or the program's "
-				       "--secret; docs/rtc.md)"
+			o->no_secret ? ": there is no secret (HIKYAKU_RTC_SECRET; docs/rtc.md)"
 				     : "");
 }
 
