@@ -133,3 +133,16 @@ def test_link_to_a_heading():
 def test_braces_and_stars_in_paths():
     assert rules("See tests/unit/test_*.c and src/{wire}/wire.h.") == []
     assert rules("See src/{wire,engine}/wire.h.") == ["path"]
+
+
+def test_no_page_shows_a_command_as_a_paragraph():
+    """A renderer joins the lines of a paragraph, and what is pasted then does not work."""
+    shown = [
+        f"{path}:{number}"
+        for path in prose.tracked()
+        if path.endswith(".md")
+        for block in prose.markdown_blocks((ROOT / path).read_text().split("\n"))
+        for number, line in block.parts
+        if line.endswith(" \\")
+    ]
+    assert shown == []
