@@ -213,6 +213,8 @@ IN_A_LAB = [
     ("sdn status --lab {memif}", "has no switches", "--wire ovs --topology leaf-spine:2x2x1"),
     ("lab mpirun --lab {ovs} --tcp -np 2 true", "has no controller", "sdn run --background --lab"),
     ("sdn status --lab {ovs}", "no controller runs", "sdn run --background --lab"),
+    ("top --lab {memif}", "is not a terminal", "top --lab {memif} --once`, or `"),
+    ("top --lab {memif} --interval 2 --name a", "terminal", "stats --lab {memif} --name a`"),
     ("sdn forget 3 --lab {ovs}", "no controller runs", "sdn run --background --lab"),
     ("lab cut --lab {ovs} leaf0-spine9", "no link 'leaf0-spine9'", "fix: use one of: leaf0-spine0"),
     ("lab lose --lab {ovs} one", "'one' is not a valid number of percent", USAGE),

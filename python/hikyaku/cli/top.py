@@ -3,6 +3,7 @@
 
 import os
 import select
+import shlex
 import sys
 import termios
 import time
@@ -14,6 +15,7 @@ import click
 from rich.live import Live
 
 from ..errors import HikyakuError
+from ..process import option_words
 from ..stats import Sample
 from ..stats.ask import Place, nobody, places, take
 from ..stats.tables import picture
@@ -99,9 +101,9 @@ def top(lab: str | None, name: str | None, interval: float, once: bool) -> None:
     """
     console = wide_console(150, highlight=False)
     if not once and not console.is_terminal:
-        raise HikyakuError(
-            "standard output is not a terminal", "`hikyaku top --once`, or `hikyaku stats`"
-        )
+        again = shlex.join(["hikyaku", *sys.argv[1:], "--once"])
+        stats = shlex.join(["hikyaku", "stats", *option_words(lab=lab, name=name)])
+        raise HikyakuError("standard output is not a terminal", f"`{again}`, or `{stats}`")
     where = places(lab)
     before = _first(where, lab, name)
     if once:
