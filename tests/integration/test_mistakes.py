@@ -26,6 +26,12 @@ USAGE = "fix: see "
 TYPOS = [
     ("labs", "no such command 'labs'; ", "hikyaku lab; or see "),
     ("lab upp", "no such command 'upp'; ", "hikyaku lab up; or see "),
+    ("mpirun -np 2 x", "no such command 'mpirun'; ", "hikyaku lab mpirun; or see "),
+    ("lab list", "no such command 'list'; ", "hikyaku lab status; or see "),
+    ("lab start", "no such command 'start'; ", "hikyaku lab up; or see "),
+    ("lab stop", "no such command 'stop'; ", "hikyaku lab down; or see "),
+    ("up", "no such command 'up'; ", "hikyaku lab up; or see "),
+    ("start", "no such command 'start'; ", "fix: see "),
     ("lab up --nods 2", "no such option '--nods'; ", "fix: --nodes; or see "),
     ("lab kill --lab no rank 1", "no such option '--lab'", "hikyaku lab kill rank --lab no 1"),
     ("lab --lab=no exec node0 x", "no such option '--lab'", "lab exec --lab=no node0 x"),

@@ -33,11 +33,48 @@ def _fix(error: click.ClickException) -> str:
         return moved
     if isinstance(error, (click.NoSuchOption, click.NoSuchCommand)):
         before = f"{path} " if isinstance(error, click.NoSuchCommand) else ""
-        near = error.possibilities
+        near = _meant(error)
         return f"{before}{near[0]}; or {see_help}" if near else see_help
     if isinstance(error, click.BadParameter) and error.param:
         return _value(error.param, error.message) or see_help
     return see_help
+
+
+# Words of other programs, and what they may mean here.
+MEANT = {
+    "list": ("status", "list"),
+    "ls": ("status", "list"),
+    "ps": ("status", "list"),
+    "show": ("status", "list"),
+    "start": ("up", "start", "run"),
+    "create": ("up", "start", "run"),
+    "run": ("mpirun", "run"),
+    "mpiexec": ("mpirun",),
+    "stop": ("down", "stop"),
+    "delete": ("down", "stop"),
+    "destroy": ("down", "stop"),
+    "end": ("down", "stop"),
+    "ssh": ("exec",),
+    "shell": ("exec",),
+}
+
+
+def _meant(error: click.NoSuchOption | click.NoSuchCommand) -> Sequence[str]:
+    """The names that the user may have meant, the likeliest first.
+
+    A command is meant by another word for it, or by its name without that of its group. Else the
+    spelling decides."""
+    group = error.ctx.command if error.ctx else None
+    if not isinstance(error, click.NoSuchCommand) or not isinstance(group, click.Group):
+        return error.possibilities or ()
+    names = (error.command_name, *MEANT.get(error.command_name, ()))
+    if here := [name for name in names if name in group.commands]:
+        return here
+    groups = {name: each for name, each in group.commands.items() if isinstance(each, click.Group)}
+    below = [f"{g} {name}" for g in groups for name in names if name in groups[g].commands]
+    if len(below) > 1:
+        return ()  # a word of many groups, whose spelling would mislead
+    return below or error.possibilities or ()
 
 
 def _moved(error: click.NoSuchOption, words: Sequence[str]) -> str | None:
