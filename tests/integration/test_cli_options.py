@@ -43,15 +43,33 @@ def test_help_teaches(hikyaku, command):
     assert done.stderr == ""
 
 
-def test_the_manual_has_every_command():
+def synopsis(path: list[str]) -> str:
+    """The lines of the manual's synopsis that name the command @path."""
     page = (ROOT / "docs/man/hikyaku.1.md").read_text()
-    lines = page[page.index("# SYNOPSIS") : page.index("# DESCRIPTION")].splitlines()
-    said = [set(re.findall(r"[\w-]+", line.split("[")[0])) for line in lines]
-    missing = [
-        " ".join(path)
-        for path in COMMANDS
-        if path and not any({"hikyaku", *path} <= words for words in said)
-    ]
+    forms = page[page.index("# SYNOPSIS") : page.index("# DESCRIPTION")].split("\n\n")
+    words = {"hikyaku", *path}
+    return "\n".join(f for f in forms if words <= set(re.findall(r"[\w-]+", f.split("[")[0])))
+
+
+def test_the_manual_has_every_command():
+    assert [" ".join(path) for path in COMMANDS if path and not synopsis(path)] == []
+
+
+def test_the_manual_has_every_option():
+    missing = []
+    for path in COMMANDS:
+        command = main
+        for word in path:
+            command = command.commands[word]
+        form = synopsis(path)
+        if isinstance(command, click.Group) or "[*more" in form:  # "[*more, see* **--help**]"
+            continue
+        given = set(re.findall(r"--?[a-z][\w-]*", form))
+        missing += [
+            f"{' '.join(path)} {param.opts[0]}"
+            for param in command.params
+            if isinstance(param, click.Option) and not given & set(param.opts)
+        ]
     assert missing == []
 
 
