@@ -84,6 +84,17 @@ def test_help_has_examples(hikyaku, command):
     assert bare == [], "these do not work in a checkout"
 
 
+def test_examples_of_sdn_name_the_lab(hikyaku):
+    """Without --lab, a command of `sdn` asks the machine's own controller, which knows no node0."""
+    for path in [path for path in COMMANDS if path[:1] == ["sdn"]]:
+        said = call(hikyaku, *path, "--help").stdout
+        examples = re.findall(rf"^ +{re.escape(hikyaku[0])} sdn .*", said, re.MULTILINE)
+        of_a_lab = [line for line in examples if " --lab " in line]
+        elsewhere = re.compile(r" --openflow | (?:[0-9a-f]{2}:){5}| sdn entries\b")
+        rest = [line for line in examples if not elsewhere.search(line)]
+        assert [line for line in rest if line not in of_a_lab] == []
+
+
 def test_launcher_without_environment_says_make(hikyaku, tmp_path):
     """A fresh clone, before `make`; and an installed one, of which the environment is gone."""
     copy = tmp_path / "hikyaku"

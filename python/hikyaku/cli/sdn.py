@@ -402,8 +402,8 @@ def sdn_path(
 
     \b
     Examples:
-      hikyaku sdn path node0:tcp0 node5:tcp0
-      hikyaku sdn path node0:tcp0 02:00:00:00:00:07
+      hikyaku sdn path node0:tcp0 node5:tcp0 --lab default
+      hikyaku sdn path 02:00:00:00:00:01 02:00:00:00:00:07
     """
     from urllib.parse import urlencode
 
@@ -443,8 +443,8 @@ def sdn_forget(job: int, state: Path | None, lab_name: str | None) -> None:
 
     \b
     Example:
-      hikyaku sdn status
-      hikyaku sdn forget 3
+      hikyaku sdn status --lab default
+      hikyaku sdn forget 3 --lab default
     """
     client_of(state, lab_name).delete(f"/v1/jobs/{job}")
 
