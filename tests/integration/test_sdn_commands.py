@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The first commands of docs/sdn.md work as they are printed.
+"""The commands of docs/sdn.md work as they are printed.
 
 The lab has a name of its own. HIKYAKU_LAB gives it to the commands of `lab`, whose default is the
 lab `default`. The commands of `sdn` have no such default, so the page must name the lab."""
@@ -9,12 +9,16 @@ import re
 
 from execute import execute
 from hikyaku.checkout import ROOT
+from hikyaku.lab import Lab
 
 PAGE = (ROOT / "docs/sdn.md").read_text()
 
 
+BLOCKS = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
 def test_the_first_commands(outputs, lab_name):
-    (lines, *_) = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    lines = BLOCKS[0]
     name = lab_name("sdn-commands")
     env = {**os.environ, "HIKYAKU_LAB": name}
     end = f"./hikyaku sdn stop --lab {name}\n./hikyaku lab down\n"
@@ -22,3 +26,14 @@ def test_the_first_commands(outputs, lab_name):
     script = script.replace("./hikyaku sdn", "env -u HIKYAKU_LAB ./hikyaku sdn")
     done = execute(["sh", "-euc", script], timeout=300, cwd=outputs, env=env)
     assert done.stdout.count('"metric":"bcast_ms"') == 3, "the program of each lab mpirun"
+
+
+def test_links_with_a_limit(outputs, lab_name):
+    (script,) = [block for block in BLOCKS if '"mbit"' in block]
+    name = lab_name("sdn-limits")
+    execute(["sh", "-euc", script], cwd=outputs, env={**os.environ, "HIKYAKU_LAB": name})
+    topology = Lab.find(name).topology
+    rates = {link.name: link.mbit for link in (*topology.wiring.links, *topology.wiring.access)}
+    assert rates == {"a-b": 100, "node0-a": 0, "node1-b": 50}
+    limits = execute(["ip", "netns", "exec", topology.switch_netns, "tc", "qdisc", "show"]).stdout
+    assert sorted(re.findall(r"tbf .* rate (\d+)Mbit", limits)) == ["100", "100", "50", "50"]
