@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from browser import browsing
 
+from execute import execute
 from hikyaku import process
 from hikyaku.checkout import ROOT
 from hikyaku.lab import Lab, links
@@ -129,3 +130,29 @@ def test_the_log_is_quiet(network):
     texts = [event["text"] for event in controller.client.get("/v1/status")["events"]]
     assert texts
     assert not [text for text in texts if "refused" in text or "replay" in text]
+
+
+def test_the_way_of_a_frame_that_does_not_arrive(network, hikyaku):
+    """The answer names the repair, which works as printed."""
+    lab, controller = network
+    path = [*hikyaku, "sdn", "path", "--lab", lab.name, "node0:tcp0", "node3:tcp0"]
+    for link in ("leaf0-spine0", "leaf0-spine1"):
+        links.set_link(lab.topology, link, up=False)
+
+    def arrives() -> bool:
+        query = "source=node0:tcp0&destination=node3:tcp0"
+        return controller.client.get(f"/v1/path?{query}")["arrives"]
+
+    process.wait_until("the cut to be known", lambda: not arrives(), 20)
+    done = execute(path, code=1)
+    first, second, *_ = done.stdout.splitlines()
+    assert first == "node0 → leaf0 (node0:tcp0-leaf0)"
+    assert second == "the switches know no way to node3:tcp0, and flood the frame:"
+    cause, fix = done.stderr.strip().split("; fix: ")
+    assert cause == (
+        "hikyaku: a frame to node3:tcp0 does not arrive: node0:tcp0 cannot reach node3:tcp0"
+    )
+    assert fix == f"{hikyaku[0]} lab repair --lab {lab.name} leaf0-spine0"
+    execute(["sh", "-c", fix])
+    process.wait_until("the repair to be known", arrives, 20)
+    assert "flood" not in execute(path).stdout

@@ -418,12 +418,18 @@ def sdn_path(
 
     start = way["source"]
     hop(start["name"] or start["address"], start["switch_name"], start["link"])
+    if len(way["receivers"]) > 1 or (way["receivers"] and not way["arrives"]):
+        click.echo(f"the switches know no way to {destination}, and flood the frame:")
     for link in way["links"]:
         hop(link["a"]["switch_name"], link["b"]["switch_name"], link["name"])
     for host in way["receivers"]:
         hop(host["switch_name"], host["name"] or host["address"], host["link"])
     if not way["receivers"]:
         click.echo("the switches drop it")
+    if way["separated"]:
+        raise HikyakuError.said(
+            way["separated"]["text"], f"a frame to {destination} does not arrive: "
+        )
     if way["arrives"] is False:
         where = ["--lab", lab_name] if lab_name else ["--state", str(state)] if state else []
         status = shlex.join(["hikyaku", "sdn", "status", *where])

@@ -17,7 +17,7 @@ import contextlib
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from . import exact
 from .balance import Balancer
@@ -288,17 +288,20 @@ class Updates:
         """A link without a name of its own has that of its second end, or of its first one."""
         return self.names.link(b) or self.names.link(a) or f"{port_name(a)} to {port_name(b)}"
 
-    def separation(self) -> Separation | None:
-        """The parts between which no path is left, by the known links and hosts."""
+    def separation(self, only: Collection[int] | None = None) -> Separation | None:
+        """The parts between which no path is left, by the known links and hosts. @only: between the
+        interfaces with these addresses, called by their full names."""
         graph = self.network.graph
         lost = [Lost(a[0], b[0], self.link_name(a, b)) for a, b in self.discovery.lost_links()]
         interfaces = []
         for mac, at in graph.hosts.items():
             switch, port = at
+            if only is not None and mac not in only:
+                continue
             if switch not in graph.ports:  # not seen since the last controller
                 continue
             up = port in graph.ports[switch]
-            name = self.names.name(mac) or to_mac(mac)
+            name = (self.names.name if only is None else self.names.full)(mac) or to_mac(mac)
             own = self.names.interface(mac) or to_mac(mac)
             interfaces.append(Interface(name, own, switch if up else at))
             if not up:

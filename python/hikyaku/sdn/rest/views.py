@@ -10,6 +10,7 @@ from ..controller import Controller
 from ..exact import count
 from ..follow import Frame
 from ..network import Job
+from ..parts import Separation
 from ..paths import Paths
 from ..rules import Key
 from ..store import job_to_json
@@ -67,7 +68,7 @@ class Views:
                 "disconnected": sorted(c.disconnected),
                 "settled": c.is_settled(),
                 "refused_switches": c.refused,
-                "separated": self._separated(),
+                "separated": self._separated(self.c.separated),
                 "hosts": len(c.network.graph.hosts),
                 "links": len(c.network.graph.links) // 2,
                 "jobs": len(c.jobs),
@@ -76,9 +77,9 @@ class Views:
             }
         )
 
-    def _separated(self) -> dict | None:
+    def _separated(self, found: Separation | None) -> dict | None:
         """The parts between which no path is left; None: all nodes reach each other."""
-        if not (found := self.c.separated):
+        if not found:
             return None
         text = self.c.named(f"{found}; fix: {found.fix(self.c.repair)}")
         return {"parts": found.parts, "links": found.links, "text": text}
@@ -214,10 +215,12 @@ class Views:
             raise Refused(404, f"the host with address {to_mac(source)} is unknown")
         way = self._way(hosts[source], Frame(source, destination))
         there = hosts.get(destination)
-        arrives = None
+        arrives = separated = None
         if there is not None:
             arrives = any(self._end(there).items() <= each.items() for each in way["receivers"])
-        return web.json_response(way | {"arrives": arrives})
+        if arrives is False:
+            separated = self._separated(self.c.separation({source, destination}))
+        return web.json_response(way | {"arrives": arrives, "separated": separated})
 
     def _address(self, request: web.Request, what: str) -> int:
         """The host's address that the query of @request gives as @what: itself, or by a name."""
