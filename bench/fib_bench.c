@@ -94,7 +94,7 @@ static void updates(struct hk_fib *fib)
 			uint8_t prefix[16] = {(uint8_t)(1 + (a >> 24) % 100), (uint8_t)(a >> 16),
 					      (uint8_t)(a >> 8), (uint8_t)a};
 			double t = hk_clock_s();
-			(void)hk_fib_update(fib, 4, prefix, depth, 2 + HK_HOP_BLACKHOLE);
+			(void)hk_fib_update(fib, 4, prefix, depth, 2 + HK_HOP_BLACKHOLE, false);
 			t = hk_clock_s() - t;
 			worst = HK_MAX(worst, t);
 			total += t;

@@ -196,7 +196,11 @@ def test_updates_and_reload_while_packets_flow(tmp_path: Path, program, hikyaku)
         with ThreadPoolExecutor() as pool:
             played = pool.submit(play, program, tmp_path, frames, [[1] * 20000, []])
             wait_until("the control socket", control.exists, 20)
+            before = json.loads(ask(control, hikyaku, "stats"))
             assert "10.66.0.0/16" not in ask(control, hikyaku, "route", "10.66.0.0/16", "blackhole")
+            after = json.loads(ask(control, hikyaku, "stats"))
+            assert after["routes4"] == before["routes4"] + 1
+            assert after["implied_routes"] == before["implied_routes"]
             (tmp_path / "routes").write_text(ROUTES + "route 10.77.0.0/16 port 7\n")
             said = ask(control, hikyaku, "reload")
             assert f"{tmp_path}/routes:{len(ROUTES.splitlines()) + 1}: port 7" in said, said

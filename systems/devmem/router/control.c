@@ -38,7 +38,7 @@ static const struct timespec pause_20us = {.tv_nsec = 20000};
 /* ---- neighbours ------------------------------------------------------------------------------ */
 
 static int request_update(struct hk_router *r, unsigned family, const uint8_t *prefix,
-			  unsigned depth, uint32_t cell, struct hk_error *err);
+			  unsigned depth, uint32_t cell, bool implied, struct hk_error *err);
 
 /* Whether the address is its own next hop on that port in the table. Only this thread causes
  * updates. */
@@ -87,10 +87,10 @@ static void learn_into(struct hk_router *r, struct hk_fib *fib, const struct hk_
 	if (!n->reachable || !gleaned(fib, n) || (s && !(s->destination && s->forwardable)))
 		return;
 	if (live)
-		(void)request_update(r, n->family, n->address, depth, cell,
+		(void)request_update(r, n->family, n->address, depth, cell, true,
 				     &err); /* on failure it stays unresolved */
 	else
-		(void)hk_fib_update(fib, n->family, n->address, depth, cell);
+		(void)hk_fib_update(fib, n->family, n->address, depth, cell, true);
 }
 
 static void learn(void *arg, const struct hk_neighbour *n)
@@ -193,7 +193,7 @@ static int update_error(const struct hk_fib_request *l, struct hk_error *err)
 
 /* Requests an update from the data thread, which applies it between two bursts. */
 static int request_update(struct hk_router *r, unsigned family, const uint8_t *prefix,
-			  unsigned depth, uint32_t cell, struct hk_error *err)
+			  unsigned depth, uint32_t cell, bool implied, struct hk_error *err)
 {
 	struct hk_fib_request *l = &r->request;
 	uint64_t end = hk_clock_ns() + REQUEST_MS * HK_MSEC;
@@ -206,6 +206,7 @@ static int request_update(struct hk_router *r, unsigned family, const uint8_t *p
 	l->depth = (uint8_t)depth;
 	memcpy(l->prefix, prefix, 16);
 	l->cell = cell;
+	l->implied = implied;
 	atomic_store_explicit(&l->posted, true, memory_order_release);
 	while (atomic_load_explicit(&l->posted, memory_order_acquire)) {
 		if (hk_clock_ns() > end)
@@ -267,7 +268,8 @@ static int set_route(struct hk_router *r, const char *line, struct hk_error *err
 	else if (!cell)
 		rc = hk_error_set(err, -ENOSPC, "no space for another next hop; fix: reload");
 	else
-		rc = request_update(r, route->family, route->prefix, route->depth, cell, err);
+		rc = request_update(r, route->family, route->prefix, route->depth, cell, false,
+				    err);
 	hk_routes_free(parsed);
 	return rc;
 }
@@ -287,7 +289,7 @@ static int unset_route(struct hk_router *r, const char *word, struct hk_error *e
 				    "%.60s belongs to %s (%s) and cannot be deleted; fix: name a "
 				    "prefix of a route",
 				    word, s->name, s->rfc);
-	return request_update(r, family, prefix, (unsigned)depth, UINT32_MAX, err);
+	return request_update(r, family, prefix, (unsigned)depth, UINT32_MAX, false, err);
 }
 
 /* ---- the socket ------------------------------------------------------------------------------ */

@@ -9,6 +9,8 @@
 
 #include <rte_errno.h>
 #include <rte_malloc.h>
+#include <rte_rib.h>
+#include <rte_rib6.h>
 
 #define FIRST       2     /* cell of the routes' hop 0; cells 0 and 1 are the default routes */
 #define SPARE       65536 /* extra entries for neighbours and routes that are added later */
@@ -129,17 +131,61 @@ static int fill(struct hk_fib *f, const struct hk_routes *r, struct hk_error *er
 	return 0;
 }
 
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+static void imply(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsigned depth)
+{
+	if (f->unnamed_used == f->unnamed_size)
+		return;
+	struct hk_fib_prefix *one = &f->unnamed[f->unnamed_used++];
+	*one = (struct hk_fib_prefix){.depth = (uint8_t)depth, .family = (uint8_t)family};
+	memcpy(one->prefix, prefix, family == 4 ? 4 : 16);
+	f->implied[family == 6]++;
+}
+
+/* The prefix is implied no longer, if it was. */
+static void unimply(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsigned depth)
+{
+	for (size_t i = 0; i < f->unnamed_used; i++) {
+		struct hk_fib_prefix *one = &f->unnamed[i];
+		if (one->family != family || one->depth != depth ||
+		    memcmp(one->prefix, prefix, family == 4 ? 4 : 16) != 0)
+			continue;
+		*one = f->unnamed[--f->unnamed_used];
+		f->implied[family == 6]--;
+		return;
+	}
+}
+
+static bool has(const struct hk_fib *f, unsigned family, const uint8_t *prefix, unsigned depth)
+{
+	if (depth == 0)
+		return f->default_of[family == 6] != 0;
+	if (family == 4)
+		return rte_rib_lookup_exact(rte_fib_get_rib(f->v4), host_order(prefix),
+					    (uint8_t)depth) != NULL;
+	return rte_rib6_lookup_exact(rte_fib6_get_rib(f->v6), HK_FIB6_ADDRESS(prefix),
+				     (uint8_t)depth) != NULL;
+}
+
+/* ---- generations ----------------------------------------------------------------------------- */
+
 int hk_fib_make(const struct hk_routes *r, struct hk_fib **out, struct hk_error *err)
 {
 	struct hk_fib *f = calloc(1, sizeof(*f));
+	size_t implied = 0;
 	int rc = 0;
 
 	*out = NULL;
+	for (size_t i = 0; i < r->routes; i++)
+		implied += r->route[i].line == 0;
 	if (f) {
+		f->unnamed_size = implied + SPARE;
+		f->unnamed = calloc(f->unnamed_size, sizeof(*f->unnamed));
 		f->cell = aligned_alloc(64, HK_FIB_CELLS * sizeof(*f->cell));
 		f->hop = calloc(HK_FIB_CELLS, sizeof(*f->hop));
 	}
-	if (!f || !f->cell || !f->hop) {
+	if (!f || !f->cell || !f->hop || !f->unnamed) {
 		hk_fib_free(f);
 		return hk_error_set(err, -ENOMEM, "%s: no memory for next hops", r->file[0]);
 	}
@@ -147,8 +193,10 @@ int hk_fib_make(const struct hk_routes *r, struct hk_fib **out, struct hk_error 
 	memcpy(f->address, r->address, sizeof(f->address));
 	f->addresses = r->addresses;
 	for (size_t i = 0; i < r->routes; i++) {
-		f->routes[r->route[i].family == 6]++;
-		f->implied[r->route[i].family == 6] += r->route[i].line == 0;
+		const struct hk_route *t = &r->route[i];
+		f->routes[t->family == 6]++;
+		if (t->line == 0)
+			imply(f, t->family, t->prefix, t->depth);
 	}
 	rc = make_tables(f, r, err);
 	if (rc == 0)
@@ -169,6 +217,7 @@ void hk_fib_free(struct hk_fib *f)
 	rte_fib6_free(f->v6);
 	free(f->cell);
 	free(f->hop);
+	free(f->unnamed);
 	free(f);
 }
 
@@ -199,7 +248,7 @@ uint32_t hk_fib_cell_for(struct hk_fib *f, const struct hk_route_hop *hop)
 	return f->cells++;
 }
 
-int hk_fib_update(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsigned depth,
+static int update(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsigned depth,
 		  uint32_t cell)
 {
 	bool out = cell == UINT32_MAX;
@@ -216,4 +265,24 @@ int hk_fib_update(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsi
 		return add(f, family, prefix, depth, cell);
 	return family == 4 ? rte_fib_delete(f->v4, host_order(prefix), (uint8_t)depth)
 			   : rte_fib6_delete(f->v6, HK_FIB6_ADDRESS(prefix), (uint8_t)depth);
+}
+
+int hk_fib_update(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsigned depth,
+		  uint32_t cell, bool implied)
+{
+	bool out = cell == UINT32_MAX, had = has(f, family, prefix, depth);
+	int rc = update(f, family, prefix, depth, cell);
+
+	if (rc)
+		return rc;
+	if (had && (out || !implied))
+		unimply(f, family, prefix, depth);
+	if (out)
+		f->routes[family == 6]--;
+	if (!had) {
+		f->routes[family == 6]++;
+		if (implied)
+			imply(f, family, prefix, depth);
+	}
+	return 0;
 }

@@ -63,6 +63,11 @@ static inline enum hk_hop_kind hk_cell_kind(hk_cell c)
 /* DPDK 22.11 takes arrays of 16 bytes, and 24.11 a struct of them. */
 #define HK_FIB6_ADDRESS(bytes) ((void *)(uintptr_t)(bytes))
 
+struct hk_fib_prefix {
+	uint8_t prefix[16];
+	uint8_t depth, family;
+};
+
 struct hk_fib {
 	struct rte_fib *v4;
 	struct rte_fib6 *v6;
@@ -75,7 +80,11 @@ struct hk_fib {
 	struct hk_route_hop *hop;
 	uint32_t default_of[2]; /* the cell that each default route copies; 0: there is none */
 	size_t routes[2];       /* prefixes of IPv4 and IPv6 */
-	size_t implied[2];      /* of these, those that no line of the file names */
+	size_t implied[2];      /* of these, those that no line of the file and no command names */
+	/* The implied prefixes, in any order. A prefix for which there is no space counts as
+	 * named. */
+	struct hk_fib_prefix *unnamed;
+	size_t unnamed_used, unnamed_size;
 };
 
 /* Makes a generation. Errors: no memory, with the amount that is needed; too many long prefixes. */
@@ -108,10 +117,10 @@ void hk_fib_cell_set(struct hk_fib *f, uint32_t cell, hk_cell value);
  * time. */
 uint32_t hk_fib_cell_for(struct hk_fib *f, const struct hk_route_hop *hop);
 
-/* Sets a prefix's hop, or deletes the prefix if @cell is UINT32_MAX. Called by the thread that
- * looks up, or before any thread does. 0, -ENOENT, -ENOSPC (no space), -EINVAL (the prefix is too
- * short). */
+/* Sets a prefix's hop, or deletes the prefix if @cell is UINT32_MAX. @implied: nobody names the
+ * prefix, as that of a neighbour that the kernel has found. Called by the thread that looks up, or
+ * before any thread does. 0, -ENOENT, -ENOSPC (no space), -EINVAL (the prefix is too short). */
 int hk_fib_update(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsigned depth,
-		  uint32_t cell);
+		  uint32_t cell, bool implied);
 
 #endif

@@ -262,7 +262,8 @@ static HK_NOINLINE void apply_request(struct hk_router *r)
 {
 	struct hk_fib_request *l = &r->request;
 
-	l->result = hk_fib_update(r->forward.fib, l->family, l->prefix, l->depth, l->cell);
+	l->result = hk_fib_update(r->forward.fib, l->family, l->prefix, l->depth, l->cell,
+				  l->implied);
 	atomic_store_explicit(&l->posted, false, memory_order_release);
 }
 

@@ -62,6 +62,7 @@ struct hk_fib_request {
 	_Atomic bool posted;
 	uint8_t prefix[16], depth, family;
 	uint32_t cell;
+	bool implied; /* hk_fib_update() */
 	int result;
 };
 

@@ -144,6 +144,12 @@ TEST(random_tables)
 	}
 }
 
+/* The routes that a line or a command names. */
+static size_t named(const struct hk_fib *f)
+{
+	return f->routes[0] + f->routes[1] - f->implied[0] - f->implied[1];
+}
+
 /* Checks every update near its prefix and elsewhere: no other prefix may change. */
 TEST(random_updates)
 {
@@ -163,7 +169,7 @@ TEST(random_updates)
 			memcpy(prefix, naive.r[at].prefix, 16);
 		}
 		if (hk_rng_below(&hk_test_rng, 2)) {
-			int rc = hk_fib_update(fib, family, prefix, depth, UINT32_MAX);
+			int rc = hk_fib_update(fib, family, prefix, depth, UINT32_MAX, false);
 			CHECK_EQ(rc, at < naive.n ? 0 : -ENOENT);
 			if (at < naive.n)
 				naive.r[at] = naive.r[--naive.n];
@@ -171,7 +177,7 @@ TEST(random_updates)
 			uint32_t cell = 2 + HK_HOP_KINDS +
 					(uint32_t)hk_rng_below(&hk_test_rng,
 							       cells - 2 - HK_HOP_KINDS);
-			int rc = hk_fib_update(fib, family, prefix, depth, cell);
+			int rc = hk_fib_update(fib, family, prefix, depth, cell, false);
 			if (rc == -ENOSPC) { /* long IPv6 prefixes exhaust the groups; the update
 						then has no effect */
 				refused++;
@@ -184,12 +190,49 @@ TEST(random_updates)
 			naive.r[at].cell = cell;
 			naive.n += at == naive.n;
 		}
+		CHECK_EQ(named(fib), naive.n);
 		if (i % 8 == 0)
 			probe(fib, family);
 	}
 	for (unsigned n = 0; n < 40; n++)
 		probe(fib, n % 2 ? 4 : 6);
 	CHECK(refused < UPDATES / 4);
+	hk_fib_free(fib);
+}
+
+TEST(counts)
+{
+	static const char text[] = "address 10.0.0.1/24 port 0\nroute 10.7.0.0/16 blackhole\n";
+	static const uint8_t subnet[16] = {10, 0, 0}, found[16] = {10, 0, 0, 9};
+	struct hk_routes *r;
+	struct hk_fib *fib;
+
+	CHECK_OK(hk_routes_parse(text, sizeof(text) - 1, "test", 1, &r, ERR));
+	CHECK_OK(hk_fib_make(r, &fib, ERR));
+	hk_routes_free(r);
+	size_t all = fib->routes[0], implied = fib->implied[0];
+	uint32_t cell = fib->cells - 1;
+	CHECK_EQ(named(fib), 1);
+	for (unsigned i = 0; i < 2; i++) { /* a neighbour that the kernel found, and found again */
+		CHECK_EQ(hk_fib_update(fib, 4, found, 32, cell, true), 0);
+		CHECK_EQ(fib->implied[0], implied + 1);
+		CHECK_EQ(named(fib), 1);
+	}
+	CHECK_EQ(hk_fib_update(fib, 4, found, 32, cell, false), 0); /* now a command names it */
+	CHECK_EQ(hk_fib_update(fib, 4, subnet, 24, cell, false), 0);
+	CHECK_EQ(hk_fib_update(fib, 4, subnet, 24, cell, false), 0);
+	CHECK_EQ(named(fib), 3);
+	CHECK_EQ(hk_fib_update(fib, 4, found, 32, cell, true), 0);
+	CHECK_EQ(named(fib), 3);
+	CHECK_EQ(fib->routes[0], all + 1);
+	CHECK_EQ(hk_fib_update(fib, 4, (uint8_t[16]){0}, 0, cell, false), 0);
+	CHECK_EQ(named(fib), 4);
+	CHECK_EQ(hk_fib_update(fib, 4, (uint8_t[16]){0}, 0, UINT32_MAX, false), 0);
+	CHECK_EQ(hk_fib_update(fib, 4, subnet, 24, UINT32_MAX, false), 0);
+	CHECK_EQ(hk_fib_update(fib, 4, (uint8_t[16]){10, 0, 0, 1}, 32, UINT32_MAX, false), 0);
+	CHECK_EQ(named(fib), 2);
+	CHECK_EQ(fib->routes[0], all - 1);
+	CHECK_EQ(fib->implied[0], implied - 2);
 	hk_fib_free(fib);
 }
 
@@ -218,10 +261,10 @@ TEST(defaults_and_cells)
 		CHECK(hk_cell_kind(c) == HK_HOP_FORWARD && hk_cell_port(c) == 1 &&
 		      memcmp(&c, mac, 6) == 0);
 	}
-	CHECK_EQ(hk_fib_update(fib, 4, (uint8_t[16]){0}, 0, UINT32_MAX), 0);
-	CHECK_EQ(hk_fib_update(fib, 4, (uint8_t[16]){0}, 0, UINT32_MAX), -ENOENT);
+	CHECK_EQ(hk_fib_update(fib, 4, (uint8_t[16]){0}, 0, UINT32_MAX, false), 0);
+	CHECK_EQ(hk_fib_update(fib, 4, (uint8_t[16]){0}, 0, UINT32_MAX, false), -ENOENT);
 	CHECK_EQ(hk_cell_kind(hk_fib_cell(fib, 0)), HK_HOP_NO_ROUTE);
-	CHECK_EQ(hk_fib_update(fib, 4, (uint8_t[16]){10}, 7, 3), -EINVAL);
+	CHECK_EQ(hk_fib_update(fib, 4, (uint8_t[16]){10}, 7, 3, false), -EINVAL);
 	/* an exception in a martian block takes the route around the block, not the default */
 	hk_fib_lookup6(fib, six, hop, 4);
 	CHECK_EQ(hk_cell_kind(hk_fib_cell(fib, hop[0])), HK_HOP_BLACKHOLE);
