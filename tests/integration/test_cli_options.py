@@ -244,10 +244,11 @@ def test_component_path_keeps_open_mpis_own():
 
 @pytest.mark.parametrize("mode", ["hybrid", "split", "daemon"])
 def test_ranks_behind_a_daemon_are_not_tagged_by_switches(mode):
-    lab = SimpleNamespace(wire="ovs", wiring=object(), ports=1, huge_mb=512, by_sockets=False)
+    facts = {"wire": "ovs", "wiring": object(), "ports": 1, "data_ports": 1, "huge_mb": 512}
+    lab = SimpleNamespace(**facts, by_sockets=False)
     with pytest.raises(HikyakuError, match="leave out --tag"):
-        check(lab, Job([], mode=mode, tag=True), named=False)
-    check(lab, Job([], mode=mode), named=False)
+        check(lab, Job([], mode=mode, tag=True), named=True)
+    check(lab, Job([], mode=mode), named=True)
 
 
 def test_examples_of_help_are_as_the_user_calls_it(hikyaku):
