@@ -436,13 +436,13 @@ static uint32_t budget(const struct hk_engine *e, uint64_t now)
 
 /* Bytes that @r is granted next, at most. A new sender may have few packets in flight
  * (HK_CC_GRANTED), and one more for each that has arrived. More than that keeps its part of the
- * budget from others, who could use it now. */
+ * budget from others, who could use it now. But an eager message comes whole. */
 static uint32_t grantable(const struct hk_engine *e, const struct hk_peer_rec *r)
 {
 	const struct hk_grants *g = &e->grant;
 	uint64_t window = (uint64_t)HK_CC_GRANTED * HK_MAX(g->frame, HK_LONG_FRAME) + r->rx_bulk;
 
-	if (g->turns + g->waiting <= 1 || window >= bytes_in(e, g->base))
+	if (g->turns + g->waiting <= 1 || window >= bytes_in(e, g->base) || wants(r) <= EAGER_BYTES)
 		return wants(r);
 	window -= HK_MIN(window, open_bytes(r));
 	return (uint32_t)HK_MIN(wants(r), window);

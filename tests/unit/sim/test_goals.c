@@ -95,6 +95,7 @@ TEST(one_message_of_each_takes_about_the_ideal_time)
 	once("eager --hosts 65", 1.1);
 	once("eager --hosts 65 --frame 9000", 1.05);
 	once("eager --hosts 257", 1.1);
+	once("eager --hosts 257 --rate 100", 1.1);
 	once("eager --hosts 257 --pool 1024", 1.1);
 	once("bulk --hosts 65", 1.1);
 	once("bulk --hosts 257 --frame 9000", 1.1);
