@@ -66,7 +66,8 @@ def test_eager_queues(run, mode, queues):
 
 @pytest.mark.parametrize("mode", ["hybrid", "split"])
 def test_mode_is_refused_where_ranks_cannot_poll_queues(run, mode):
-    result = run(("veth", 2, 2), "digest", mode=mode, limit=60)
+    port = {"btl_hikyaku_port": "af_xdp:iface=hk{local_rank}"}
+    result = run(("veth", 2, 2), "digest", mode=mode, mca=port, limit=60)
     assert result.returncode != 0
     assert re.search(
         rf"mode {mode}: ranks cannot poll queues of port af_xdp:iface=\S+: its sockets and "

@@ -82,7 +82,7 @@ def test_a_mode_that_there_is_not(get_lab):
 
 def test_a_mode_that_the_port_does_not_allow(get_lab):
     lab = get_lab(nodes=2, wire="veth", ranks_per_node=2, huge_mb=2 * HUGE_MB)
-    said = refused(lab, "hybrid")
+    said = refused(lab, "hybrid", FI_HIKYAKU_PORT="af_xdp:iface=hk{local_rank}")
     assert "mode hybrid: ranks cannot poll queues of port af_xdp:iface=" in said
 
 
