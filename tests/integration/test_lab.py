@@ -205,15 +205,6 @@ def test_a_node_has_its_own_shared_memory(get_lab):
     assert not (Path("/dev/shm") / marker).exists()
 
 
-def test_launchers_do_not_wait_for_delayed_acknowledgements(get_lab):
-    lab = get_lab()
-    for node in lab.topology.nodes:
-        argv = ["ip", "-n", node.netns, "-json", "route", "show", "table", "local"]
-        routes = json.loads(execute(argv, timeout=30).stdout)
-        quick = {route["dst"] for route in routes if {"quickack": 1} in route.get("metrics", [])}
-        assert quick == {"127.0.0.1", node.ctl_ip}
-
-
 def test_a_node_sees_its_own_interfaces(get_lab):
     """Programs read them from /sys, such as doctor."""
     lab = get_lab(2, "veth", 1)

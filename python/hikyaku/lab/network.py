@@ -174,17 +174,6 @@ def _tcp_wire(t: Topology) -> None:
         _plug(n.netns, "tcp0", t.mtu, t.switch_netns, "tcp", f"tcp{n.index}")
 
 
-def _quick_starts(ctl_ip: str) -> list[str]:
-    """PMIx sends a message in two pieces within a node, and waits for the acknowledgement of the
-    first, which the kernel delays. Each start of a job would take 40 ms more. Data takes other
-    routes."""
-    local = "table local proto kernel scope host quickack 1"
-    return [
-        f"route replace local {ip} dev {link} src {ip} {local}"
-        for ip, link in (("127.0.0.1", "lo"), (ctl_ip, "ctl0"))
-    ]
-
-
 def avoid_tags(netns: str) -> None:
     """Gives another address to links of @netns whose address looks like a tag. The kernel draws
     addresses at random, and one in 16384 of them does."""
@@ -208,7 +197,7 @@ def create(topology: Topology) -> None:
     batch(t.ctl_netns, _bridge("ctl", 1500))
     for n in t.nodes:
         _plug(n.netns, "ctl0", 1500, t.ctl_netns, "ctl", f"n{n.index}")
-        batch(n.netns, [f"address add {n.ctl_ip}/16 dev ctl0", *_quick_starts(n.ctl_ip)])
+        batch(n.netns, [f"address add {n.ctl_ip}/16 dev ctl0"])
 
     if t.wire == "routed":
         _routed(t)
