@@ -56,8 +56,8 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path, models, backends, n
         assert metrics.keys() - RATIOS == learn.UNITS.keys() - RATIOS
         assert (learn.TO_ONE in metrics) == (1 in nodes and count > 1)
         assert (learn.TO_TCP in metrics) == ("tcp" in backends and backend not in ("tcp", "none"))
-        # Nodes measure a mean of models. The best node's own model is the worse the further the
-        # models are apart, as they are where a node has waited long for a core.
+        # Nodes measure a mean of models, and the best node's own model is worse. Where a node has
+        # waited long for a core, the models are further apart.
         assert 1 <= metrics[learn.LOSS] < 1.9  # before training it is 2 to 25
         assert 0.7 < metrics[learn.QUALITY] < 1
         assert metrics[learn.PASSES] >= 1  # it measures its loss after a pass over its rows
