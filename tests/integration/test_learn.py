@@ -119,13 +119,16 @@ def test_it_brings_a_lab_up_and_takes_it_down(
     assert done.returncode == 1, status.stdout
 
 
-def test_nodes_that_lack_ports_share_an_interface_over_udp(
-    hikyaku: list[str], get_lab: Callable, tmp_path: Path
+@pytest.mark.parametrize(
+    ("words", "backend"), [([], "udp"), (["--backend", "tcp:batch=1"], "tcp:batch=1")]
+)
+def test_nodes_that_lack_ports_share_an_interface(
+    hikyaku: list[str], get_lab: Callable, tmp_path: Path, words: list[str], backend: str
 ) -> None:
     lab = get_lab(2, "veth")
-    words = ["--target-loss", "0.1", "--nodes", "3"]
+    words = ["--target-loss", "0.1", "--nodes", "3", *words]
     done = learn(hikyaku, lab.name, tmp_path / "out", *words)
-    assert ", over udp with protection auth; " in " ".join(done.stdout.split())
+    assert f", over {backend} with protection auth; " in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize(

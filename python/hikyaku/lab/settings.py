@@ -20,7 +20,7 @@ def slots_per_node(
     @backend: the backend of rtc that the user's environment names."""
     nodes = len(topology.nodes)
     wanted = topology.ranks_of_node(ranks)
-    own_ports = own_ports and backend not in rtc.OF_THE_KERNEL
+    own_ports = own_ports and (backend or "").partition(":")[0] not in rtc.OF_THE_KERNEL
     if own_ports and topology.lacks_ports(ranks):
         shared = f"--mca {openmpi.PORT_PARAMETER} af_xdp:iface=hk0"
         again = topology.again(ranks_per_node=wanted)
