@@ -133,11 +133,16 @@ static int fill(struct hk_fib *f, const struct hk_routes *r, struct hk_error *er
 
 /* ---- counts ---------------------------------------------------------------------------------- */
 
+static size_t all_implied(const struct hk_fib *f)
+{
+	return f->implied[0] + f->implied[1];
+}
+
 static void imply(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsigned depth)
 {
-	if (f->unnamed_used == f->unnamed_size)
+	if (all_implied(f) == f->unnamed_size)
 		return;
-	struct hk_fib_prefix *one = &f->unnamed[f->unnamed_used++];
+	struct hk_fib_prefix *one = &f->unnamed[all_implied(f)];
 	*one = (struct hk_fib_prefix){.depth = (uint8_t)depth, .family = (uint8_t)family};
 	memcpy(one->prefix, prefix, family == 4 ? 4 : 16);
 	f->implied[family == 6]++;
@@ -146,12 +151,14 @@ static void imply(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsi
 /* The prefix is implied no longer, if it was. */
 static void unimply(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsigned depth)
 {
-	for (size_t i = 0; i < f->unnamed_used; i++) {
+	size_t count = all_implied(f);
+
+	for (size_t i = 0; i < count; i++) {
 		struct hk_fib_prefix *one = &f->unnamed[i];
 		if (one->family != family || one->depth != depth ||
 		    memcmp(one->prefix, prefix, family == 4 ? 4 : 16) != 0)
 			continue;
-		*one = f->unnamed[--f->unnamed_used];
+		*one = f->unnamed[count - 1];
 		f->implied[family == 6]--;
 		return;
 	}

@@ -81,10 +81,10 @@ struct hk_fib {
 	uint32_t default_of[2]; /* the cell that each default route copies; 0: there is none */
 	size_t routes[2];       /* prefixes of IPv4 and IPv6 */
 	size_t implied[2];      /* of these, those that no line of the file and no command names */
-	/* The implied prefixes, in any order. A prefix for which there is no space counts as
-	 * named. */
+	/* The implied prefixes of both, in any order. A prefix for which there is no space counts
+	 * as named. */
 	struct hk_fib_prefix *unnamed;
-	size_t unnamed_used, unnamed_size;
+	size_t unnamed_size;
 };
 
 /* Makes a generation. Errors: no memory, with the amount that is needed; too many long prefixes. */
