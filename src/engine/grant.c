@@ -591,8 +591,7 @@ void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_
 	 * hears of the grant again, which lasts from now on. */
 	if (open_bytes(r) && hk_psn_before(r->rx_bulk, g->wanted) &&
 	    now - r->grant_used_at >= e->grant.life / 2) {
-		used_now(e, r, now);
-		r->grant_due = 1;
+		grant(e, r, 0, now);
 		hk_ack_schedule(e, r, now, true);
 	}
 	if (wants(r))
