@@ -57,7 +57,7 @@ static void list(const struct ifaddrs *all, int family, bool loopback, char *hav
 		char text[INET6_ADDRSTRLEN];
 		size_t used = strlen(have);
 
-		if (!hk_inet_entry(i, family, &at) || !(i->ifa_flags & IFF_LOOPBACK) == loopback)
+		if (!hk_inet_entry(i, family, &at) || loopback != !!(i->ifa_flags & IFF_LOOPBACK))
 			continue;
 		hk_inet_text(&at, text, sizeof(text));
 		snprintf(have + used, size - used, "%s%s (%s)", used ? ", " : "", i->ifa_name,
@@ -116,7 +116,8 @@ int hk_inet_local(const char *text, int family, struct hk_inet_local *out, struc
 		found = find(all, text, by_ip ? &ip : NULL, AF_INET, out);
 	if (!found && family != AF_INET)
 		found = find(all, text, by_ip ? &ip : NULL, AF_INET6, out);
-	list_all(all, family, have, sizeof(have));
+	if (!found)
+		list_all(all, family, have, sizeof(have));
 	freeifaddrs(all);
 	if (!found && by_ip)
 		return hk_error_set(err, -EADDRNOTAVAIL,
