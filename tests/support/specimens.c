@@ -244,6 +244,14 @@ size_t hk_msg_specimen_encode(const struct hk_msg_specimen *s, uint8_t *frame)
 	return len;
 }
 
+const struct hk_specimen *hk_specimen_named(const char *name)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++)
+		if (strcmp(hk_specimens[i].name, name) == 0)
+			return &hk_specimens[i];
+	return NULL;
+}
+
 size_t hk_specimen_payload(const struct hk_specimen *s)
 {
 	return s->payload_len ? s->payload_len : strlen(s->payload);

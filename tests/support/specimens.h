@@ -29,6 +29,9 @@ struct hk_specimen {
 extern const struct hk_specimen hk_specimens[];
 extern const size_t hk_specimens_len;
 
+/* Returns the specimen of that name, or NULL. */
+const struct hk_specimen *hk_specimen_named(const char *name);
+
 /* Returns the bytes of the payload. */
 size_t hk_specimen_payload(const struct hk_specimen *s);
 

@@ -5,22 +5,12 @@
  */
 #include "tests/support/hk_test.h"
 #include "tests/support/specimens.h"
-#include "wire/atomic.h"
 
 #define BASE HK_ETH_HLEN
 #define EXT  (HK_ETH_HLEN + HK_WIRE_HLEN)
 
 /* offset of a base-header field in the frame */
 #define AT(field) (BASE + offsetof(struct hk_wire_hdr, field))
-
-static const struct hk_specimen *specimen(const char *name)
-{
-	for (size_t i = 0; i < hk_specimens_len; i++) {
-		if (strcmp(hk_specimens[i].name, name) == 0)
-			return &hk_specimens[i];
-	}
-	FAIL("no specimen %s", name);
-}
 
 /* Parses a copy in memory of exactly the frame's size, so that AddressSanitizer reports each
  * read beyond it. */
@@ -190,10 +180,10 @@ TEST(every_rule)
 	for (size_t i = 0; i < HK_ARRAY_LEN(table); i++) {
 		const struct spoil *t = &table[i];
 		uint8_t frame[HK_SPECIMEN_MAX];
-		size_t n = hk_specimen_encode(specimen(t->frame), frame);
+		size_t n = hk_specimen_encode(hk_specimen_named(t->frame), frame);
 
 		frame[t->at] = t->value;
-		if (hk_wire_has_crc(&specimen(t->frame)->h))
+		if (hk_wire_has_crc(&hk_specimen_named(t->frame)->h))
 			hk_wire_frame_checksum(frame + BASE);
 		enum hk_wire_status got = parse_exact(frame, n, false);
 		CHECK_MSG(got == t->want, "row %zu, %s with byte %zu = %02x: %s, should be %s", i,
@@ -239,7 +229,8 @@ TEST(the_first_broken_rule_is_named)
 
 	for (size_t i = 0; i < HK_ARRAY_LEN(table); i++) {
 		uint8_t frame[HK_SPECIMEN_MAX];
-		size_t n = hk_specimen_encode(specimen(table[i].frame), frame) - table[i].cut;
+		size_t n = hk_specimen_encode(hk_specimen_named(table[i].frame), frame) -
+			   table[i].cut;
 
 		for (size_t b = 0; b < 2; b++)
 			if (table[i].bytes[b].at)
@@ -267,7 +258,7 @@ TEST(a_bitmap_may_be_longer_than_the_window)
 
 	for (size_t i = 0; i < HK_ARRAY_LEN(table); i++) {
 		uint8_t frame[EXT + HK_WIRE_SACK_MAX + 8] = {0};
-		struct hk_specimen s = *specimen("ack");
+		struct hk_specimen s = *hk_specimen_named("ack");
 		struct hk_frame f;
 
 		hk_specimen_encode(&s, frame);
@@ -290,7 +281,7 @@ TEST(a_bitmap_may_be_longer_than_the_window)
 /* A network switch reads job and endpoint from the first 62 bytes of a frame, whatever the rest. */
 TEST(a_forwarder_reads_the_address)
 {
-	struct hk_specimen s = *specimen("data");
+	struct hk_specimen s = *hk_specimen_named("data");
 	uint8_t frame[HK_SPECIMEN_MAX];
 	uint32_t job = 1, endpoint = 1;
 
@@ -342,7 +333,7 @@ TEST(control_carries_nothing)
 	static const char *const names[] = {"ack", "reset", "bye"};
 	for (size_t i = 0; i < HK_ARRAY_LEN(names); i++) {
 		uint8_t frame[HK_SPECIMEN_MAX] = {0};
-		size_t n = hk_specimen_encode(specimen(names[i]), frame);
+		size_t n = hk_specimen_encode(hk_specimen_named(names[i]), frame);
 		frame[AT(len)]++;
 		CHECK_EQ(parse_exact(frame, n + 1, false), HK_WIRE_E_FIELD);
 	}
@@ -470,139 +461,6 @@ TEST(random_round_trips)
 	}
 }
 
-TEST(get_messages)
-{
-	static const uint8_t golden[HK_WIRE_GET_LEN] = {
-		0,    0,    0,    0,    0x01, 0x00, 0x03, 0x00, /* a request of region 0x00030001 */
-		0x00, 0x20, 0,    0,    1,    0,    0,    0,    /* from 0x100002000 */
-		0x40, 0x42, 0x0f, 0,    0,    0,    0,    0,    /* a million bytes */
-		0x10, 0,    0,    0,    0,    0,    0,    0,    /* to offset 16 */
-		0x02, 0x00, 0x05, 0x00, 0,    0,    0,    0,    /* of region 0x00050002 */
-	};
-	const struct hk_wire_get g = {
-		.region = 0x00030001,
-		.offset = UINT64_C(0x100002000),
-		.len = 1000000,
-		.to_offset = 16,
-		.to_region = 0x00050002,
-	};
-	struct hk_wire_get back;
-	uint8_t bytes[HK_WIRE_GET_LEN], bad[HK_WIRE_GET_LEN];
-
-	hk_wire_get_encode(bytes, &g);
-	CHECK(memcmp(bytes, golden, sizeof(golden)) == 0);
-	CHECK(hk_wire_get_parse(bytes, sizeof(bytes), &back));
-	CHECK(memcmp(&g, &back, sizeof(g)) == 0);
-	CHECK(!hk_wire_get_parse(bytes, sizeof(bytes) - 1, &back));
-	bytes[0] = HK_WIRE_GET_DENIED; /* a refusal */
-	CHECK(hk_wire_get_parse(bytes, sizeof(bytes), &back));
-	CHECK_EQ(back.status, HK_WIRE_GET_DENIED);
-	static const struct {
-		size_t at;
-		uint8_t value;
-	} wrong[] = {{0, 3}, {3, 1}, {36, 1}, {39, 1}};
-
-	for (size_t i = 0; i < HK_ARRAY_LEN(wrong); i++) {
-		memcpy(bad, bytes, sizeof(bad));
-		bad[wrong[i].at] = wrong[i].value;
-		CHECK_MSG(!hk_wire_get_parse(bad, sizeof(bad), &back), "byte %zu", wrong[i].at);
-	}
-	memcpy(bad, bytes, sizeof(bad));
-	memset(bad + 16, 0, 8); /* a request for 0 bytes */
-	CHECK(!hk_wire_get_parse(bad, sizeof(bad), &back));
-	memcpy(bad, bytes, sizeof(bad));
-	memset(bad + 32, 0, 4); /* no region to write to */
-	CHECK(!hk_wire_get_parse(bad, sizeof(bad), &back));
-}
-
-TEST(atomic_messages)
-{
-	static const uint8_t golden[HK_WIRE_ATOMIC_LEN] = {
-		6,    8,    0,    0,    0x07, 0x00, 0x02, 0x00, /* compare-and-swap, of 8 bytes */
-		0x01, 0x00, 0x03, 0x00, 0,    0,    0,    0,    /* in region 0x00030001 */
-		0x00, 0x20, 0,    0,    1,    0,    0,    0,    /* at 0x100002000 */
-		0x40, 0x42, 0x0f, 0,    0,    0,    0,    0,    /* becomes a million */
-		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* if it is -1 */
-	};
-	const struct hk_wire_atomic a = {
-		.op = HK_ATOMIC_CAS,
-		.size = 8,
-		.token = 0x00020007,
-		.region = 0x00030001,
-		.offset = UINT64_C(0x100002000),
-		.operand = 1000000,
-		.compare = UINT64_MAX,
-	};
-	struct hk_wire_atomic back;
-	uint8_t bytes[HK_WIRE_ATOMIC_LEN + 8] = {0}, bad[HK_WIRE_ATOMIC_LEN];
-	const size_t len = HK_WIRE_ATOMIC_LEN;
-
-	hk_wire_atomic_encode(bytes, &a);
-	CHECK(memcmp(bytes, golden, sizeof(golden)) == 0);
-	CHECK(hk_wire_atomic_parse(bytes, len, &back));
-	CHECK(memcmp(&a, &back, sizeof(a)) == 0);
-	CHECK(!hk_wire_atomic_parse(bytes, len - 1, &back));
-	CHECK(!hk_wire_atomic_parse(bytes, len + 1, &back)); /* a message with bytes behind it */
-	static const struct {
-		size_t at;
-		uint8_t value;
-	} wrong[] = {{0, HK_ATOMIC_KINDS},
-		     {0, HK_ATOMIC_ADD},
-		     {0, HK_ATOMIC_FENCE},
-		     {1, 0},
-		     {1, 5},
-		     {2, 3},
-		     {3, 1},
-		     {12, 1}};
-
-	for (size_t i = 0; i < HK_ARRAY_LEN(wrong); i++) {
-		memcpy(bad, bytes, sizeof(bad));
-		bad[wrong[i].at] = wrong[i].value;
-		CHECK_MSG(!hk_wire_atomic_parse(bad, len, &back), "number %zu", i);
-	}
-	memcpy(bad, bytes, sizeof(bad));
-	memset(bad + 4, 0, 4); /* a reply would have no token */
-	CHECK(!hk_wire_atomic_parse(bad, len, &back));
-
-	/* an operation that does not exist; apart from that, the message is one to add */
-	const struct hk_wire_atomic next = {.op = HK_ATOMIC_KINDS, .size = 8, .token = 1};
-
-	hk_wire_atomic_encode(bytes, &next);
-	CHECK(!hk_wire_atomic_parse(bytes, len, &back));
-	bytes[0] = HK_ATOMIC_ADD;
-	CHECK(hk_wire_atomic_parse(bytes, len, &back));
-
-	/* a request to write and the reply to a read carry `len` bytes */
-	for (uint8_t op = HK_ATOMIC_FENCE; op < HK_ATOMIC_KINDS; op++)
-		for (uint8_t status = 0; status <= HK_WIRE_ATOMIC_DENIED; status++) {
-			bool rpc = op == HK_ATOMIC_RPC;
-			bool some = op == HK_ATOMIC_WRITE || op == HK_ATOMIC_READ || rpc;
-			bool carries = ((op == HK_ATOMIC_WRITE || rpc) &&
-					status == HK_WIRE_ATOMIC_REQUEST) ||
-				       ((op == HK_ATOMIC_READ || rpc) &&
-					status == HK_WIRE_ATOMIC_DONE);
-			struct hk_wire_atomic w = {
-				.op = op,
-				.size = some || op == HK_ATOMIC_FENCE ? 0 : 4,
-				.status = status,
-				.token = 1,
-				.len = some ? 8 : 0,
-			};
-
-			hk_wire_atomic_encode(bytes, &w);
-			CHECK_EQ(hk_wire_atomic_parse(bytes, len, &back), !carries);
-			CHECK_EQ(hk_wire_atomic_parse(bytes, len + 8, &back), carries);
-			CHECK(!hk_wire_atomic_parse(bytes, len + 7, &back));
-			if (!rpc)
-				continue;
-			w.len = 0;
-			w.compare = 5; /* only the request of a call */
-			hk_wire_atomic_encode(bytes, &w);
-			CHECK_EQ(hk_wire_atomic_parse(bytes, len, &back),
-				 status == HK_WIRE_ATOMIC_REQUEST);
-		}
-}
-
 TEST(packet_numbers_wrap)
 {
 	CHECK(hk_psn_before(0, 1));
@@ -622,86 +480,4 @@ TEST(statuses_have_names)
 			CHECK(strcmp(hk_wire_status_name(s), hk_wire_status_name(t)) != 0);
 	}
 	CHECK(strcmp(hk_wire_status_name(HK_WIRE_STATUS_MAX), "unknown") == 0);
-}
-
-/* ---- frames with a tag ----------------------------------------------------------------------- */
-
-/* The specimen @name with protection @p and a trailer whose bytes count up. Returns its length. */
-static size_t with_trailer(const char *name, unsigned p, uint8_t *frame)
-{
-	size_t n = hk_specimen_encode(specimen(name), frame);
-
-	n = EXT + hk_wire_len(frame + BASE);
-	for (unsigned i = 0; i < HK_WIRE_SEAL_LEN; i++)
-		frame[n + i] = (uint8_t)(i + 1);
-	hk_wire_seal_encode(frame + BASE, p, 0x5a, 0x0807060504030201, frame + n);
-	return n + HK_WIRE_SEAL_LEN;
-}
-
-TEST(each_receiver_takes_its_own_protection)
-{
-	uint8_t frame[HK_SPECIMEN_MAX + HK_WIRE_SEAL_LEN];
-	struct hk_frame f;
-
-	for (unsigned need = HK_WIRE_BARE; need <= HK_WIRE_SEAL; need++) {
-		for (unsigned p = HK_WIRE_AUTH; p <= HK_WIRE_SEAL; p++) {
-			size_t n = with_trailer("data", p, frame);
-			enum hk_wire_status st = hk_wire_frame_parse(frame, n, need, &f);
-
-			CHECK_EQ(st, p == need ? HK_WIRE_OK : HK_WIRE_E_PROTECTION);
-			if (st != HK_WIRE_OK)
-				continue;
-			CHECK_EQ(f.counter, 0x0807060504030201);
-			CHECK_EQ(f.h.key_index, 0x5a);
-		}
-		size_t n = hk_specimen_encode(specimen("data"), frame);
-
-		CHECK_EQ(hk_wire_frame_parse(frame, n, need, &f), need == HK_WIRE_BARE ? HK_WIRE_OK
-								  : need == HK_WIRE_CRC
-									  ? HK_WIRE_E_CRC
-									  : HK_WIRE_E_PROTECTION);
-	}
-	hk_specimen_encode(specimen("data"), frame);
-	CHECK_EQ(hk_wire_frame_parse(frame, sizeof(frame), HK_WIRE_BARE, &f), HK_WIRE_OK);
-	CHECK_EQ(f.counter, 0);
-}
-
-TEST(the_parts_of_a_frame_with_a_tag)
-{
-	static const struct {
-		size_t at;
-		uint8_t value;
-		enum hk_wire_status want;
-	} spoilt[] = {{12, 8, HK_WIRE_E_ETHERTYPE},
-		      {AT(version), 0x32, HK_WIRE_E_VERSION},
-		      {AT(version), 0x24, HK_WIRE_E_VERSION},
-		      {AT(version), 0x20, HK_WIRE_E_PROTECTION},
-		      {AT(version), 0x21, HK_WIRE_E_PROTECTION},
-		      {AT(version), 0x23, HK_WIRE_E_PROTECTION},
-		      {AT(len) + 1, 0xff, HK_WIRE_E_SHORT}};
-	uint8_t frame[HK_SPECIMEN_MAX + HK_WIRE_SEAL_LEN];
-	size_t n = with_trailer("data", HK_WIRE_AUTH, frame);
-	const struct hk_wire_hdr *h = &specimen("data")->h;
-	struct hk_wire_sealed s;
-
-	CHECK_EQ(hk_wire_sealed_parse(frame, n, HK_WIRE_AUTH, &s), HK_WIRE_OK);
-	CHECK(s.job == h->job && s.src == h->src && s.dst == h->dst);
-	CHECK(s.src_epoch == h->src_epoch && s.dst_epoch == h->dst_epoch && s.key_index == 0x5a);
-	CHECK_EQ(s.counter, 0x0807060504030201);
-	CHECK(s.base == frame + BASE && s.tag == frame + n - 16);
-	CHECK_EQ(s.len, n - BASE - HK_WIRE_SEAL_LEN);
-	for (size_t len = 0; len < n; len++)
-		CHECK_EQ(hk_wire_sealed_parse(frame, len, HK_WIRE_AUTH, &s), HK_WIRE_E_SHORT);
-	for (size_t i = 0; i < HK_ARRAY_LEN(spoilt); i++) {
-		uint8_t was = frame[spoilt[i].at];
-
-		frame[spoilt[i].at] = spoilt[i].value;
-		CHECK_EQ(hk_wire_sealed_parse(frame, n, HK_WIRE_AUTH, &s), spoilt[i].want);
-		frame[spoilt[i].at] = was;
-	}
-	memset(frame + AT(src_epoch), 0, 4);
-	CHECK_EQ(hk_wire_sealed_parse(frame, n, HK_WIRE_AUTH, &s), HK_WIRE_E_FIELD);
-	with_trailer("data", HK_WIRE_AUTH, frame);
-	memset(frame + AT(dst_epoch), 0, 4);
-	CHECK_EQ(hk_wire_sealed_parse(frame, n, HK_WIRE_AUTH, &s), HK_WIRE_E_FIELD);
 }
