@@ -84,7 +84,7 @@ void hk_res_detach(void *port)
  * to attach it. The poller finishes that before it polls any worker again. */
 enum hk_proxied hk_res_proxy_poll(void *worker)
 {
-	uint64_t most = rte_get_tsc_hz() / 1000000 * EXCUSED_US;
+	uint64_t most = hk_eal_tsc_hz() / 1000000 * EXCUSED_US;
 
 	switch (hk_worker_proxy_poll(worker,
 				     hk_wakeup_core_lost(HK_WAKEUP_SWITCH, rte_rdtsc(), most))) {

@@ -57,9 +57,9 @@ _Static_assert(FRESH_US < SPIN_US, "a switch that gets no signal still polls");
 
 void hk_switch_set_times(struct hk_switch *sw)
 {
-	uint64_t us = rte_get_tsc_hz() / 1000000;
+	uint64_t us = hk_eal_tsc_hz() / 1000000;
 
-	hk_cpu_budget_init(&sw->budget, rte_get_tsc_hz());
+	hk_cpu_budget_init(&sw->budget, hk_eal_tsc_hz());
 	sw->now = sw->frames_at = rte_rdtsc();
 	sw->spin = us * SPIN_US;
 	sw->signal_after = us * FRESH_US;

@@ -52,6 +52,7 @@
 #define HK_EAL_SOCKETS      8       /* NUMA nodes whose memory is limited */
 
 static bool eal_started, eal_verbose;
+static uint64_t tsc_hz; /* 0: not measured yet */
 static enum hk_eal_role eal_role;
 static bool eal_lazy_buffers;
 static bool eal_bare;                          /* no port needs DPDK */
@@ -354,6 +355,43 @@ static int prepare(const struct hk_eal_config *cfg, char *huge_dir, size_t len,
 		       : hk_eal_prepare_secondary(cfg, err);
 }
 
+struct instant {
+	uint64_t tsc, ns;
+};
+
+/* Reads both clocks within as short a time as it gets in a few tries. */
+static struct instant read_clocks(void)
+{
+	struct instant found = {0};
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t before = rte_rdtsc(), ns = hk_clock_ns(), took = rte_rdtsc() - before;
+
+		if (took >= least)
+			continue;
+		least = took;
+		found = (struct instant){before + took / 2, ns};
+	}
+	return found;
+}
+
+static uint64_t rate(struct instant from, struct instant to)
+{
+	return (uint64_t)((unsigned __int128)(to.tsc - from.tsc) * HK_SEC / (to.ns - from.ns));
+}
+
+uint64_t hk_eal_tsc_hz(void)
+{
+	if (tsc_hz)
+		return tsc_hz;
+	struct instant a = read_clocks();
+
+	(void)nanosleep(&(struct timespec){.tv_nsec = TSC_SLEEP_NS}, NULL);
+	tsc_hz = rate(a, read_clocks()); /* two threads would measure the same */
+	return tsc_hz;
+}
+
 int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 {
 	if (eal_started)
@@ -394,8 +432,12 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (cfg->role == HK_EAL_SECONDARY)
 		rc = hk_eal_turn_begin(cfg->shared, err);
+	struct instant clocks = read_clocks();
 	if (rc == 0)
 		rc = start(cfg, &cpus, eal_huge_dir, err);
+	/* DPDK's own rate is wrong if another process took the core while it was measured */
+	if (rc == 0)
+		tsc_hz = rate(clocks, read_clocks());
 	if (cfg->role == HK_EAL_SECONDARY)
 		hk_eal_turn_end(cfg->shared);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -441,44 +483,6 @@ enum hk_eal_role hk_eal_role(void)
 bool hk_eal_bare(void)
 {
 	return eal_bare;
-}
-
-struct instant {
-	uint64_t tsc, ns;
-};
-
-/* Reads both clocks within as short a time as it gets in a few tries. */
-static struct instant read_clocks(void)
-{
-	struct instant found = {0};
-	uint64_t least = UINT64_MAX;
-
-	for (unsigned i = 0; i < 8; i++) {
-		uint64_t before = rte_rdtsc(), ns = hk_clock_ns(), took = rte_rdtsc() - before;
-
-		if (took >= least)
-			continue;
-		least = took;
-		found = (struct instant){before + took / 2, ns};
-	}
-	return found;
-}
-
-uint64_t hk_eal_tsc_hz(void)
-{
-	static uint64_t measured; /* two threads would measure the same */
-
-	if (eal_started)
-		return rte_get_tsc_hz();
-	if (measured)
-		return measured;
-	struct instant a = read_clocks();
-
-	(void)nanosleep(&(struct timespec){.tv_nsec = TSC_SLEEP_NS}, NULL);
-	struct instant b = read_clocks();
-
-	measured = (uint64_t)((unsigned __int128)(b.tsc - a.tsc) * HK_SEC / (b.ns - a.ns));
-	return measured;
 }
 
 bool hk_eal_lazy_buffers(void)
