@@ -170,6 +170,17 @@ def program() -> Callable[[str], str]:
     return find
 
 
+@pytest.fixture(autouse=True)
+def quick_start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that a test with a core of its own starts do not sleep while DPDK measures the clock
+    (quick_start.c). Other tests use the sleep, since another worker has the core meanwhile."""
+    if any(request.node.get_closest_marker(mark) for mark in ("one_core", "alone")):
+        preload = build_dir() / "tests/integration/hk_quick_start.so"
+        if not preload.exists():
+            pytest.fail(f"{preload} is not built: run 'make' (or set HIKYAKU_BUILD)")
+        monkeypatch.setenv("LD_PRELOAD", str(preload.resolve()))
+
+
 @pytest.fixture(scope="session")
 def hikyaku() -> list[str]:
     """The start of a command line that runs ./hikyaku."""
