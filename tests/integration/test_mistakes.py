@@ -103,6 +103,7 @@ TYPOS = [
     ("bench mpi --wire memfi", "there is no wire 'memfi'", "fix: use some of: memif"),
     ("bench mpi --sizes 8,large", "'large' is not a number of bytes", "fix: "),
     ("bench mpi --transports pigeon", "there is no transport 'pigeon'", "fix: use some of: tcp"),
+    ("learn --nodes 3000", "3000 is not in the range 1<=x<=1024", "fix: --nodes 1024"),
     ("bench mpi --repeats 0", "0 is not in the range 1<=x<=1000", "fix: --repeats 5"),
     ("bench mpi --plot x.doc", "x.doc has an unknown format", "fix: use a name that ends in .png"),
     ("sim incast --spines 4", "need --topology leafspine", USAGE),

@@ -124,8 +124,19 @@ def _value(param: click.Parameter, message: str) -> str | None:
         default = param.default if param.default in choices else choices[0]
         value = (get_close_matches(wrong, choices, 1, 0.4) or [default])[0]
     elif isinstance(param.default, (int, float)) and not isinstance(param.default, bool):
-        value = param.default
+        value = param.type.max if _is_above(param.type, message) else param.default
     else:
         return None
     option = "such as " if isinstance(param, click.Argument) else f"{max(param.opts, key=len)} "
     return f"{option}{value}"
+
+
+def _is_above(type_: click.ParamType, message: str) -> bool:
+    """Is the number at the start of @message above the range @type_, which takes its own end?"""
+    if not isinstance(type_, (click.IntRange, click.FloatRange)):
+        return False
+    try:
+        wrong = float(message.split(maxsplit=1)[0])
+    except ValueError:
+        return False
+    return type_.max is not None and not type_.max_open and wrong > type_.max
