@@ -2,10 +2,11 @@
 /*
  * tests/integration/quick_start.c: loaded by LD_PRELOAD, makes DPDK start in 100 ms less.
  *
- * Where the processor does not tell the rate of its clock, rte_eal_init() sleeps for 100 ms and
- * divides the cycles that passed by the time that passed (DPDK's get_tsc_freq()). The sleep of 5 ms
- * that this gives it measures the same rate, and only drivers of real NICs use it: we have our own
- * (hk_eal_tsc_hz(), port/port.h). Tests start more than a thousand processes with DPDK.
+ * Where the processor does not tell the rate of its clock, rte_eal_init() measures it. It sleeps
+ * for 100 ms, and divides the cycles by the time that passed (DPDK's get_tsc_freq()). Here it
+ * sleeps for 5 ms, and finds the same rate. Only drivers of real NICs use it: we measure our own,
+ * and hk_eal_tsc_hz() returns that (port/port.h). Tests start more than a thousand processes with
+ * DPDK.
  */
 #include <dlfcn.h>
 #include <errno.h>
