@@ -3,6 +3,8 @@
  * port/auto.c: see port/auto.h.
  */
 #include "port/auto.h"
+
+#include "base/ethtool.h"
 #include "port/helper.h"
 #include "port/internal.h"
 #include "port/udp_xdp.h"
@@ -228,7 +230,8 @@ int hk_port_auto(const struct hk_auto_config *cfg, char *list, size_t len, struc
 
 	if (hk_auto_function("/sys", it->name, cfg->local_rank, pci))
 		snprintf(list, len, "pci:%s?+udp:addr=%s", pci, it->name);
-	else if (it->nic && fits_xdp(it->name) && hk_helper_runs())
+	else if ((it->nic || hk_ethtool_is_veth(it->name)) && fits_xdp(it->name) &&
+		 hk_helper_runs())
 		snprintf(list, len, "udp:addr=%s,xdp=1?+udp:addr=%s", it->name, it->name);
 	else
 		snprintf(list, len, "udp:addr=%s", it->name);

@@ -3,10 +3,10 @@
  * port/auto.h: chooses the port of a process for which nobody has named one.
  *
  * It is a UDP socket, which needs no rights and which any network of IP carries. If a
- * hikyaku-helper runs, AF_XDP carries the datagrams that are short (xdp=1), on a NIC. The
- * administrator has started the helper. Nobody who only runs a program shall attach an XDP program:
- * many drivers take the link down for that. The port is optional (a `?` ends its spec), since the
- * helper may refuse it.
+ * hikyaku-helper runs, AF_XDP carries the datagrams that are short (xdp=1), on a NIC and on a veth.
+ * The administrator has started the helper. Nobody who only runs a program shall attach an XDP
+ * program: many drivers take the link down for that. The port is optional (a `?` ends its spec),
+ * since the helper may refuse it.
  *
  * A NIC may have virtual functions that vfio-pci drives: the administrator has bound them for
  * programs such as this one. Then each rank of the node takes one of them before the UDP socket.

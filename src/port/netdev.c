@@ -4,6 +4,7 @@
  */
 #include "port/internal.h"
 
+#include "base/ethtool.h"
 #include "base/interfaces.h"
 
 #include <dirent.h>
@@ -16,7 +17,6 @@
 #include <unistd.h>
 
 #include <arpa/inet.h>
-#include <linux/ethtool.h>
 #include <linux/if_arp.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -69,27 +69,15 @@ int hk_netdev_may_open(const char *spec, struct hk_error *err)
 			    spec, strerror(errno));
 }
 
-/* Calls the ethtool command in @data for the interface @name. */
-static bool ethtool(int fd, const char *name, void *data)
-{
-	struct ifreq ifr = {.ifr_data = data};
-
-	strncpy(ifr.ifr_name, name, sizeof(ifr.ifr_name) - 1);
-	return ioctl(fd, SIOCETHTOOL, &ifr) == 0;
-}
-
 uint32_t hk_netdev_link_mbps(const char *name)
 {
 	struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
 	struct ethtool_cmd link = {.cmd = ETHTOOL_GSET};
 	uint32_t speed = 0;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	/* an interface without a device, such as a veth, reports an arbitrary speed */
-	if (fd >= 0 && ethtool(fd, name, &driver) && driver.bus_info[0] && ethtool(fd, name, &link))
+	if (hk_ethtool(name, &driver) && driver.bus_info[0] && hk_ethtool(name, &link))
 		speed = ethtool_cmd_speed(&link);
-	if (fd >= 0)
-		close(fd);
 	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 
@@ -121,12 +109,8 @@ uint64_t hk_netdev_network(const char *name)
 bool hk_netdev_carrier(const char *name)
 {
 	struct ethtool_value link = {.cmd = ETHTOOL_GLINK, .data = 1};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0)
-		return true;
-	(void)ethtool(fd, name, &link);
-	close(fd);
+	(void)hk_ethtool(name, &link);
 	return link.data;
 }
 

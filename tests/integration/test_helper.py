@@ -22,6 +22,7 @@ pytestmark = pytest.mark.one_core
 
 WHERE = ("veth", 2, 2)
 ONE_PORT = {"btl_hikyaku_port": "af_xdp:iface=hk0"}
+NAMED_BY_NOBODY = {"btl_hikyaku_port": "auto", "btl_hikyaku_if_include": "tcp0"}
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
 
 
@@ -59,10 +60,10 @@ def start_helper(netns: str) -> subprocess.Popen:
     return helper
 
 
-@pytest.fixture
-def helpers(get_lab) -> Iterator[None]:
-    """On each node."""
-    running = [start_helper(node.netns) for node in get_lab(2, "veth", 2).topology.nodes]
+@contextlib.contextmanager
+def helpers_of(lab: Lab) -> Iterator[None]:
+    """A helper on each node of @lab."""
+    running = [start_helper(node.netns) for node in lab.topology.nodes]
     yield
     for each in running:
         assert each.poll() is None
@@ -70,11 +71,26 @@ def helpers(get_lab) -> Iterator[None]:
         assert each.wait(timeout=20) == 0
 
 
+@pytest.fixture
+def helpers(get_lab) -> Iterator[None]:
+    with helpers_of(get_lab(2, "veth", 2)):
+        yield
+
+
 @pytest.mark.usefixtures("helpers")
 def test_ranks_without_capabilities(run):
     bare = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
     command = "p2p_random --rounds 5"
     assert_passed(run(WHERE, command, mca=ONE_PORT, before=bare), command)
+
+
+def test_the_port_that_nobody_names_uses_the_helper(run, get_lab):
+    """On a veth, too: AF_XDP has the short messages, and a socket the long ones."""
+    command = "p2p_random --rounds 5"
+    with helpers_of(get_lab(2, "udp", 1)):
+        result = run(("udp", 2, 1), command, mca=NAMED_BY_NOBODY)
+    assert_passed(result, command)
+    assert "port udp:addr=tcp0,xdp=1+udp:addr=tcp0, mode inline" in result.stderr
 
 
 def test_without_capabilities_and_without_a_helper(run):

@@ -136,7 +136,7 @@ PAPER = Paper(
             VETH,
             _latency,
             drawn_by("mpi"),
-            "A veth with an XDP program takes no frames of 64 KiB, and TCP's veth does. So long "
+            "A frame of AF_XDP has at most the MTU, and TCP passes 64 KiB in one piece. So long "
             "messages are slower than TCP's.",
             kind="virtual",
             wire="veth",

@@ -9,6 +9,7 @@
 #include "port/udp_xdp.h"
 #include "port/xsk.h"
 #include "base/descriptors.h"
+#include "base/ethtool.h"
 #include "tests/support/await.h"
 #include "tests/support/net.h"
 
@@ -58,6 +59,17 @@ static void start(void)
 	CHECK_EQ(port[1]->info.frame_max, FRAME - 20);
 	CHECK_HAS(port[0]->info.driver, "udp by af_xdp");
 	CHECK(port[0]->info.datagrams && !port[0]->info.system_calls);
+}
+
+/* With the program in its driver, a veth would take segmentation from its other end. */
+TEST(the_other_end_still_segments)
+{
+	struct ethtool_value tso = {.cmd = ETHTOOL_GTSO};
+
+	start();
+	CHECK(hk_ethtool_is_veth("nic0"));
+	CHECK(hk_ethtool("far0", &tso));
+	CHECK_EQ(tso.data, 1);
 }
 
 /* ---- packets from far ------------------------------------------------------------------------ */

@@ -84,8 +84,8 @@ TEXTS = {
     "Here the library chooses, as it does for users.": (
         "ここでは、利用者の場合と同じくライブラリが選びます。"
     ),
-    "A veth with an XDP program takes no frames of 64 KiB, and TCP's veth does.": (
-        "XDP プログラムのある veth は 64 KiB のフレームを通さず、TCP の veth は通します。"
+    "A frame of AF_XDP has at most the MTU, and TCP passes 64 KiB in one piece.": (
+        "AF_XDP のフレームは MTU 以下ですが、TCP は 64 KiB をひとかたまりで通します。"
     ),
     "So long messages are slower than TCP's.": "そのため、長いメッセージは TCP より遅くなります。",
     "Polling by ranks, by a process, or by both": (
