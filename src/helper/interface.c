@@ -78,7 +78,8 @@ static uint32_t attach_flags(const struct hk_interface *i)
 
 static int attach(struct hk_interface *i, bool frags)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, options, .flags = attach_flags(i));
+	const struct bpf_link_create_opts options = {.sz = sizeof(options),
+						     .flags = attach_flags(i)};
 	struct hk_xdp *x = i->program;
 	int rc = load(x, frags);
 
