@@ -32,7 +32,8 @@ def _maker_lives(directory: Path, pid: int) -> bool:
     try:
         maker, started = map(int, (directory / MAKER).read_text().split())
     except (FileNotFoundError, ValueError):
-        # Its maker was killed before it wrote the file, or has yet to write it.
+        maker = None  # was killed before it wrote the file, or has yet to write it
+    if maker != pid:  # a command made it, which the process with @pid has run
         return pid != os.getpid() and process.alive(pid)
     return process.alive(maker) and process.started(maker) == started
 
