@@ -19,7 +19,7 @@ from hikyaku.hostd import Daemon
 from hikyaku.lab import kill
 from hikyaku.stats import Sample, prometheus
 from hikyaku.stats import counters as names
-from hikyaku.stats.ask import Place, take
+from hikyaku.stats.ask import Place, nobody, places, take
 from hikyaku.stats.tables import rates
 from slots import daemons_of
 from stats_text import labels, parse, row, shown
@@ -49,6 +49,15 @@ def call(hikyaku, program, short_path) -> Iterator[Callable[..., subprocess.Comp
     )
     yield run
     run("daemon", "stop", "--all")
+
+
+@pytest.mark.parametrize("command", ["stats", "top"])
+def test_the_fix_is_the_same_command(command, monkeypatch):
+    monkeypatch.setattr("hikyaku.lab.all_names", lambda: ["red"])
+    monkeypatch.setattr("hikyaku.lab.other_labs", list)
+    monkeypatch.setattr("hikyaku.stats.ask._has_ranks", lambda _: True)
+    error = nobody(command, places(None), None)
+    assert error.fix == f"hikyaku {command} --lab red"
 
 
 def test_without_a_daemon(call):

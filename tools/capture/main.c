@@ -415,8 +415,9 @@ int main(int argc, char **argv)
 		check_pids();
 		if (!sources && (o.pids || !o.wait)) {
 			if (!failed)
-				say("no process here moves frames of Hikyaku; fix: start the job "
-				    "first, name its node (--node), or use --wait");
+				say("no process here copies frames: ranks of Open MPI and hikyakud "
+				    "do; fix: start the job first, name another node (--node), or "
+				    "use --wait");
 			return 1;
 		}
 		rc = open_output(&err);

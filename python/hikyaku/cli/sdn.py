@@ -337,7 +337,7 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
         click.echo(json.dumps({**status, **topology, "jobs": jobs}, indent=1))
         return
     console = Console(emoji=False)
-    table = Table(title=f"switches ({client.address})")
+    table = Table(title=f"switches of {client.address}")
     kinds = ("rules", "exact", "by_port", "masked", "groups", "refused")
     for column in ("switch", "ports", *kinds):
         table.add_column(column.replace("_", " "), justify="right")

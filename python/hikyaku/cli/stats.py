@@ -70,4 +70,4 @@ def stats(lab: str | None, name: str | None, as_json: bool, as_prometheus: bool)
         if sample.ranks:
             console.print(totals_inline(sample.ranks))
     if not sample.daemons and not sample.ranks:
-        raise nobody(where, lab)
+        raise nobody("stats", where, lab)

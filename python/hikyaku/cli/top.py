@@ -65,7 +65,7 @@ def _first(where: Sequence[Place], lab: str | None, name: str | None) -> Sample:
     if sample.complaints and not sample.daemons and not sample.ranks:
         raise HikyakuError("; ".join(sample.complaints))
     if not sample.daemons and not sample.ranks:
-        raise nobody(where, lab)
+        raise nobody("top", where, lab)
     return sample
 
 

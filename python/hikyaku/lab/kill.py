@@ -118,7 +118,7 @@ def kill_rank(topology: Topology, number: int, run: str | None = None) -> Killed
     running = ranks(topology)
     if not running:
         raise HikyakuError(
-            f"no MPI program runs in lab '{topology.lab}'",
+            f"no program of Open MPI runs in lab '{topology.lab}', and no other has ranks to kill",
             f"start one in another terminal: hikyaku lab mpirun --lab {topology.lab} -np 2 PROGRAM",
         )
     names = {r.run for r in running}

@@ -55,19 +55,22 @@ def take(where: Sequence[Place], name: str | None) -> Sample:
     return sample
 
 
-def nobody(where: Sequence[Place], lab: str | None) -> HikyakuError:
-    """The error if nobody has answered. It says how to start a job, or to ask a lab that is up."""
+def nobody(command: str, where: Sequence[Place], lab: str | None) -> HikyakuError:
+    """The error if nobody has answered @command. It says how to start a job, or to ask a lab that
+    is up."""
     from ..lab import all_names, other_labs
 
     if lab is not None:
         return HikyakuError(
-            f"no node of lab '{lab}' runs hikyakud or a rank of mode inline",
+            f"no node of lab '{lab}' runs hikyakud or a rank of Open MPI; others have no counters",
             f"start a job in another terminal: hikyaku lab mpirun --lab {lab} -np 2 PROGRAM",
         )
     names = {*all_names(), *(known.name for known in other_labs())}
     return HikyakuError(
-        f"no hikyakud runs here (looked in {where[0].base}), and no rank of mode inline",
-        ", or: ".join(f"hikyaku stats --lab {name}" for name in sorted(names) if _has_ranks(name))
+        f"no hikyakud runs here (looked in {where[0].base}), and no rank of Open MPI",
+        ", or: ".join(
+            f"hikyaku {command} --lab {name}" for name in sorted(names) if _has_ranks(name)
+        )
         or "start a job, and ask while it runs",
     )
 
