@@ -80,6 +80,14 @@ static struct hk_learn_gossip *open_one(struct job *j, struct hk_learn_slice_hdr
 	return g;
 }
 
+/* Ends what open_one() and prepare() began. The next test has one neighbour again. */
+static void finish(struct hk_learn_gossip *g, struct job *j)
+{
+	hk_learn_gossip_close(g);
+	neighbours = 1;
+	test_data_free(&j->data);
+}
+
 /* The neighbour's sums, and its next message. */
 struct giver {
 	struct hk_learn_slice_hdr h;

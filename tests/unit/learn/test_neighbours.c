@@ -32,9 +32,7 @@ TEST(slow_neighbours_are_not_stale)
 	CHECK_EQ(deliver_from(g, 2, &other), HK_LEARN_TAKEN);
 	give(&slow, 1e-3);
 	CHECK_EQ(deliver_from(g, 1, &slow), HK_LEARN_R_STALE);
-	hk_learn_gossip_close(g);
-	neighbours = 1;
-	test_data_free(&j.data);
+	finish(g, &j);
 }
 
 /* Sends 20 messages with parameters that are all @z, of @age. Returns how many are taken. */
@@ -78,9 +76,7 @@ TEST(the_first_that_sends_may_lie)
 	CHECK_EQ(send_all(g, 1, 50), 0);
 	CHECK_CMP(send_all(g, 2, 50), >, 0);
 	CHECK_EQ(send_all(g, 3, 50), 20);
-	hk_learn_gossip_close(g);
-	neighbours = 1;
-	test_data_free(&j.data);
+	finish(g, &j);
 }
 
 /* With the trimmed mean one neighbour decides nothing: a mean of two does not defend. */
@@ -102,9 +98,7 @@ TEST(one_voice_is_not_merged)
 	CHECK_EQ(send_all(g, 1, 1), 20);
 	hk_learn_gossip_merge_trimmed(g);
 	check_model(g, 0.3, 1); /* the mean of 0.1 and 0.5 */
-	hk_learn_gossip_close(g);
-	neighbours = 1;
-	test_data_free(&j.data);
+	finish(g, &j);
 }
 
 /* Long parameters make the first limit so wide that a faulty node passes. It must not become the
@@ -125,9 +119,7 @@ TEST(a_liar_does_not_teach_the_guard)
 		CHECK_EQ(send_all(g, 1, 50), 0);
 	}
 	CHECK_EQ(g->stats.refused[HK_LEARN_R_FAR], 100);
-	hk_learn_gossip_close(g);
-	neighbours = 1;
-	test_data_free(&j.data);
+	finish(g, &j);
 }
 
 /* The machine did not run one neighbour, whose parameters are far now. Beside it a faulty node must
@@ -152,9 +144,7 @@ TEST(a_liar_beside_a_late_node_is_refused)
 	CHECK_EQ(g->stats.refused[HK_LEARN_R_FAR], 60);
 	CHECK_EQ(g->stats.refused[HK_LEARN_R_FEW], 40); /* before two of one age were heard */
 	CHECK_EQ(send_aged(g, 1, 0.2, 100000), 20);     /* it has caught up */
-	hk_learn_gossip_close(g);
-	neighbours = 1;
-	test_data_free(&j.data);
+	finish(g, &j);
 }
 
 /* Losses and steps that one node reports must not count if there is no third. */
@@ -192,9 +182,7 @@ TEST(a_liar_does_not_set_loss_and_step)
 	CHECK(hk_learn_agree_loss(&g->agree, all_alive, NULL, NULL) < 10);
 	CHECK(hk_learn_agree_step(&g->agree, all_alive, NULL, &step, &halvings));
 	CHECK(step == 0.01);
-	hk_learn_gossip_close(g);
-	neighbours = 1;
-	test_data_free(&j.data);
+	finish(g, &j);
 }
 
 /* One forged message with the highest number must not make all later ones old. */
@@ -221,8 +209,7 @@ TEST(a_forged_number_costs_one_message)
 	CHECK_EQ(deliver(g, &from), HK_LEARN_R_OLD);
 	from.h.number = 22;
 	CHECK_EQ(deliver(g, &from), HK_LEARN_TAKEN);
-	hk_learn_gossip_close(g);
-	test_data_free(&j.data);
+	finish(g, &j);
 }
 
 /* A false age must not make the parameters of one node replace those of all. */

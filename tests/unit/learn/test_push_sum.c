@@ -18,8 +18,7 @@ TEST(weight_given_to_the_dead)
 	CHECK(g->slice[0].weight < HK_LEARN_PUSH_LEAST);
 	hk_learn_gossip_peer_left(g, 1);
 	CHECK(g->slice[0].weight == 1);
-	hk_learn_gossip_close(g);
-	test_data_free(&j.data);
+	finish(g, &j);
 }
 
 /* A refused part must neither keep its weight, or gossip ends for lack of weight, nor come again
@@ -53,8 +52,7 @@ TEST(a_refused_part_gives_its_weight)
 	CHECK_EQ(deliver(g, &from), HK_LEARN_R_STALE);
 	check_model(g, 0.5, 4);
 	CHECK(hk_learn_gossip_taken(g, 1, 0) == from.h.weight);
-	hk_learn_gossip_close(g);
-	test_data_free(&j.data);
+	finish(g, &j);
 }
 
 /* A neighbour returns, gives parts of its young model in messages that are lost, and then copies an
@@ -82,8 +80,7 @@ TEST(a_part_given_before_a_copy_is_stale)
 	check_model(g, (2.5 * 0.2 + 0.5 * 3 + 0.5 * 2.2) / 3.5, 3.5);
 	from.h.since_copy = (uint32_t)++from.h.number; /* before the first message */
 	CHECK_EQ(deliver(g, &from), HK_LEARN_R_BYTES);
-	hk_learn_gossip_close(g);
-	test_data_free(&j.data);
+	finish(g, &j);
 }
 
 /* The node of that test, seen from inside. */
@@ -109,6 +106,5 @@ TEST(a_copy_is_marked)
 	hk_learn_gossip_round(g);
 	CHECK_EQ(last.number, 4);
 	CHECK_EQ(last.since_copy, 2);
-	hk_learn_gossip_close(g);
-	test_data_free(&j.data);
+	finish(g, &j);
 }
