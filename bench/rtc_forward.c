@@ -159,7 +159,7 @@ static void serve(void)
 	(void)unlink(peers);
 	if (rc || hk_rtc_register(node, TYPE, &type, &err))
 		die(&err);
-	work_cycles = opt.hold_ns * rte_get_tsc_hz() / HK_SEC;
+	work_cycles = opt.hold_ns * hk_eal_tsc_hz() / HK_SEC;
 	hk_rtc_run(node);
 	hk_rtc_type_stats(node, TYPE, &s);
 	printf("{\"messages\": %llu, \"handler_ns\": %.2f}\n", (unsigned long long)s.messages,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from hikyaku.checkout import ROOT, build_dir
+from hikyaku.checkout import ROOT, build_dir, built
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, RunResult, down, down_dead, own_name
 from hikyaku.lab.openmpi import with_faults
@@ -175,10 +175,8 @@ def quick_start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Programs that a test with a core of its own starts do not sleep while DPDK measures the clock
     (quick_start.c). Other tests use the sleep, since another worker has the core meanwhile."""
     if any(request.node.get_closest_marker(mark) for mark in ("one_core", "alone")):
-        preload = build_dir() / "tests/integration/hk_quick_start.so"
-        if not preload.exists():
-            pytest.fail(f"{preload} is not built: run 'make' (or set HIKYAKU_BUILD)")
-        monkeypatch.setenv("LD_PRELOAD", str(preload.resolve()))
+        preload = built("tests/integration/hk_quick_start.so").resolve()
+        monkeypatch.setenv("LD_PRELOAD", str(preload))
 
 
 @pytest.fixture(scope="session")

@@ -175,7 +175,7 @@ int hk_router_open(const struct hk_router_options *o, struct hk_router **out, st
 	if (rc == 0) {
 		atomic_store(&r->fib, fib);
 		r->forward.icmp = (struct hk_icmp_limit){
-			.per_token = rte_get_tsc_hz() / HK_MAX(o->icmp_rate, 1u),
+			.per_token = hk_eal_tsc_hz() / HK_MAX(o->icmp_rate, 1u),
 			.last = rte_rdtsc(),
 			.tokens = (o->icmp_rate + 9) / 10,
 			.burst = (o->icmp_rate + 9) / 10}; /* the messages of a tenth of a second */

@@ -274,7 +274,7 @@ TEST(settles_before_it_sleeps_long)
 	/* the same if the switch lost its core before the first sleep, for any time */
 	start(false);
 	sw->spin = 0;
-	slept.takes = rte_get_tsc_hz() / 100000;
+	slept.takes = hk_eal_tsc_hz() / 100000;
 	sw->settle = slept.takes / 2;
 	steps(1); /* asks for signals */
 	CHECK(sw->waiting && slept.briefly + slept.beats == 0);
@@ -341,7 +341,7 @@ TEST(has_priority_for_a_moment)
 TEST(has_priority_no_longer_than_it_sleeps)
 {
 	start(true);
-	hk_cpu_budget_init(&sw->budget, rte_get_tsc_hz());
+	hk_cpu_budget_init(&sw->budget, hk_eal_tsc_hz());
 	sw->budget.crowded_until = UINT64_MAX;
 	sw->spin = 0;
 	steps(2);
@@ -386,7 +386,7 @@ TEST(signals_after_it_was_kept_off_its_core)
 {
 	for (int crowded = 0; crowded < 2; crowded++) {
 		start(crowded);
-		sw->signal_after = rte_get_tsc_hz() / 1000 * 5; /* 5 ms: long beside a round */
+		sw->signal_after = hk_eal_tsc_hz() / 1000 * 5; /* 5 ms: long beside a round */
 		slept.takes = 2 * sw->signal_after;
 		for (unsigned i = 1; i <= 5; i++) {
 			send_to(&rank[0], 99, 1);
