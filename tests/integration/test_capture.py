@@ -348,7 +348,7 @@ def test_another_user_may_not_capture(lab, program, capture, job):
 
         done = run()
         assert done.returncode == 1
-        assert "no process here moves frames" in done.stderr
+        assert "no process here copies frames" in done.stderr
         done = run("--pid", pid)
         assert done.returncode == 1
         assert f"process {pid} belongs to user 0; fix: capture as that user" in done.stderr
@@ -369,7 +369,7 @@ def test_a_rank_can_refuse_captures(lab, hikyaku, capture, job):
     )
     done = ask(hikyaku, *argv)
     assert done.returncode == 1
-    assert "no process here moves frames" in done.stderr
+    assert "no process here copies frames" in done.stderr
     done = ask(hikyaku, *argv, "--pid", str(pid))
     assert done.returncode == 1
     assert f"process {pid} moves no frames of Hikyaku" in done.stderr

@@ -119,7 +119,7 @@ ON_A_NODE = [
         "hikyaku capture",
         "cannot run /none",
         before="export HIKYAKU_CAPTURE=/none",
-        later="no process here moves frames",
+        later="no process here copies frames",
     ),
     Mistake(DAEMON, "cannot run /none", before="export HIKYAKU_DAEMON=/none"),
     Mistake(DAEMON, "another hikyakud 'default' runs", before=DAEMON),

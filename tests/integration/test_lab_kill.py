@@ -92,7 +92,7 @@ def test_ranks_outside_of_the_lab_are_not_killed(get_lab):
     rank = int(outside.stdout.readline())
     try:
         assert kill.ranks(lab.topology) == []
-        with pytest.raises(HikyakuError, match="no MPI program runs"):
+        with pytest.raises(HikyakuError, match="no program of Open MPI runs"):
             kill.kill_rank(lab.topology, 1)
         assert process.alive(rank)
     finally:

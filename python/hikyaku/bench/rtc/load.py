@@ -96,11 +96,11 @@ def values(receiver: dict, sender: dict, what: str) -> dict[str, float]:
             f"{what}: {handled} of {offered} messages arrived, too few to measure",
             "send for longer, or at a higher rate",
         )
-    delivered = 1e3 * handled / receiver["handling_ns"]
+    handling_ns = receiver["handling_ns"]
     return {
         "offered": 1e3 * offered / sender["sending_ns"],
-        "delivered": delivered,
-        "answered": delivered * sender["returned"] / handled,
+        "delivered": 1e3 * handled / handling_ns,
+        "answered": 1e3 * sender["returned"] / handling_ns,
         "lost": 100 * (1 - handled / offered),
         "cpu": receiver["process_ns"] / handled,
         "softirq": receiver["core_softirq_ns"] / handled,
