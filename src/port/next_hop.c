@@ -4,7 +4,7 @@
  */
 #include "port/next_hop.h"
 #include "base/common.h"
-#include "port/netlink.h"
+#include "base/netlink.h"
 
 #include <errno.h>
 #include <stdbool.h>

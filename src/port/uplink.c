@@ -7,7 +7,7 @@
  * VLAN on top of the interface. So the code also finds out which links lie on which others.
  */
 #include "port/internal.h"
-#include "port/netlink.h"
+#include "base/netlink.h"
 
 #include <errno.h>
 #include <net/if.h>

@@ -3,7 +3,7 @@
  * devmem/router/neighbour.c: the kernel's neighbour table, through rtnetlink(7).
  */
 #include "devmem/router/kernel.h"
-#include "port/netlink.h"
+#include "base/netlink.h"
 
 #include <errno.h>
 #include <linux/neighbour.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port/netlink.h: requests to the kernel about links and routes of this network namespace
- * (rtnetlink(7)).
+ * base/netlink.h: requests to the kernel about this network namespace: its links and routes
+ * (rtnetlink(7)), and by hk_netlink_dump_from() all else that netlink(7) has.
+ *
+ * Threads: any; each request has a socket of its own.
  */
-#ifndef HK_PORT_NETLINK_H
-#define HK_PORT_NETLINK_H
+#ifndef HK_BASE_NETLINK_H
+#define HK_BASE_NETLINK_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,8 +14,6 @@
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-
-#pragma GCC visibility push(default)
 
 #define HK_NETLINK_REPLY 32768 /* buffer size for one datagram of replies, bytes */
 
@@ -35,6 +35,9 @@ ssize_t hk_netlink_request(const struct nlmsghdr *req, void *reply, size_t len);
 int hk_netlink_dump(unsigned short type, unsigned char family,
 		    void (*each)(const struct nlmsghdr *h, void *ctx), void *ctx);
 
-#pragma GCC visibility pop
+/* Sends @req, a request for a dump, to @protocol (such as NETLINK_SOCK_DIAG), and calls @each for
+ * every message of the answer. Returns 0 or a negative errno. */
+int hk_netlink_dump_from(int protocol, const struct nlmsghdr *req,
+			 void (*each)(const struct nlmsghdr *h, void *ctx), void *ctx);
 
 #endif

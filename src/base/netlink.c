@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port/netlink.c: the part of rtnetlink(7) that ports need.
+ * base/netlink.c: the part of netlink(7) that is needed here.
  */
-#include "port/netlink.h"
+#include "base/netlink.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -84,12 +84,19 @@ int hk_netlink_dump(unsigned short type, unsigned char family,
 		struct nlmsghdr h;
 		struct ifinfomsg i;
 	} req = {{sizeof(req), type, NLM_F_REQUEST | NLM_F_DUMP, 1, 0}, {.ifi_family = family}};
+
+	return hk_netlink_dump_from(NETLINK_ROUTE, &req.h, each, ctx);
+}
+
+int hk_netlink_dump_from(int protocol, const struct nlmsghdr *req,
+			 void (*each)(const struct nlmsghdr *h, void *ctx), void *ctx)
+{
 	char *reply = malloc(HK_NETLINK_REPLY);
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), rc = 1;
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol), rc = 1;
 
 	if (!reply)
 		rc = -ENOMEM;
-	else if (fd < 0 || send(fd, &req, sizeof(req), 0) != (ssize_t)sizeof(req))
+	else if (fd < 0 || send(fd, req, req->nlmsg_len, 0) != (ssize_t)req->nlmsg_len)
 		rc = -errno;
 	while (rc == 1) { /* the kernel ends each dump with NLMSG_DONE */
 		ssize_t n = recv(fd, reply, HK_NETLINK_REPLY, 0);
