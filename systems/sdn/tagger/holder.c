@@ -271,7 +271,7 @@ static void leave(struct holder *h, struct client *c)
 	c->slot = NO_SLOT;
 }
 
-static int report(struct holder *h)
+static int report(struct holder *h, struct hk_error *err)
 {
 	struct hk_tagger_report r = {.job = h->job,
 				     .way = h->way,
@@ -282,7 +282,7 @@ static int report(struct holder *h)
 				     .registry = &h->registry,
 				     .kernel = h->kernel};
 
-	return hk_tagger_report_fd(&r);
+	return hk_tagger_report_fd(&r, err);
 }
 
 static void send_reply(struct client *c, struct hk_tagger_reply a, const struct hk_error *err,
@@ -315,10 +315,8 @@ static void reply_status(struct holder *h, struct client *c)
 			"job %u belongs to another user; fix: ask as that user, or as root",
 			h->job);
 	} else {
-		fd = report(h);
-		if (fd < 0)
-			a.status = hk_error_set(&err, fd, "cannot write the status: %s",
-						strerror(-fd));
+		fd = report(h, &err);
+		a.status = HK_MIN(fd, 0);
 	}
 	send_reply(c, a, &err, fd);
 	if (fd >= 0)

@@ -31,7 +31,7 @@ void hk_tagger_kernel_quiet(void)
 struct hk_tagger_kernel {
 	struct tagger_bpf *skel;
 	const struct hk_tagger_slot *slots;
-	struct bpf_link *link[3];
+	struct bpf_link *link[2];
 	int fd[MAX_LINKS];
 	unsigned links, fds;
 	enum hk_tagger_attach way;
@@ -49,8 +49,8 @@ static int load_error(int rc, struct hk_error *err)
 				    hk_tagger_attach_privilege());
 	return hk_error_set(
 		err, rc,
-		"the kernel refuses the tagger's eBPF programs: %s; fix: use Linux 6.1 or newer "
-		"with CONFIG_DEBUG_INFO_BTF; HIKYAKU_TAG_DEBUG=1 shows its messages",
+		"the kernel refuses the tagger's eBPF programs: %s; fix: use Linux 6.1 or newer; "
+		"HIKYAKU_TAG_DEBUG=1 shows its messages",
 		strerror(-rc));
 }
 
@@ -121,8 +121,6 @@ void hk_tagger_kernel_close(struct hk_tagger_kernel *k)
 int hk_tagger_kernel_attach_cgroup(struct hk_tagger_kernel *k, int cgroup_fd, struct hk_error *err)
 {
 	struct bpf_program *programs[] = {k->skel->progs.hk_socket, k->skel->progs.hk_connect};
-	DECLARE_LIBBPF_OPTS(bpf_iter_attach_opts, opts);
-	union bpf_iter_link_info info = {.map.map_fd = (uint32_t)bpf_map__fd(k->skel->maps.conns)};
 
 	for (size_t i = 0; i < HK_ARRAY_LEN(programs); i++) {
 		struct bpf_link *link = bpf_program__attach_cgroup(programs[i], cgroup_fd);
@@ -133,13 +131,6 @@ int hk_tagger_kernel_attach_cgroup(struct hk_tagger_kernel *k, int cgroup_fd, st
 					    strerror(errno), hk_tagger_attach_privilege());
 		k->link[k->links++] = link;
 	}
-	opts.link_info = &info;
-	opts.link_info_len = sizeof(info);
-	struct bpf_link *list = bpf_program__attach_iter(k->skel->progs.hk_list, &opts);
-	if (!list)
-		return hk_error_set(err, -errno, "cannot attach the list of connections: %s%s",
-				    strerror(errno), hk_tagger_attach_privilege());
-	k->link[k->links++] = list;
 	return 0;
 }
 
@@ -239,32 +230,10 @@ void hk_tagger_kernel_counts(const struct hk_tagger_kernel *k,
 }
 
 int hk_tagger_kernel_connections(const struct hk_tagger_kernel *k,
-				 void (*each)(void *arg, const struct hk_tagger_line *line),
-				 void *arg)
+				 void (*each)(void *arg, const struct hk_tagger_connection *c),
+				 void *arg, struct hk_error *err)
 {
-	int fd = bpf_iter_create(bpf_link__fd(k->link[2])), rc = 0;
-	struct hk_tagger_line lines[64];
-	size_t have = 0;
-
-	if (fd < 0)
-		return fd;
-	for (;;) {
-		ssize_t n = read(fd, (char *)lines + have, sizeof(lines) - have);
-		if (n < 0 && (errno == EINTR || errno == EAGAIN))
-			continue;
-		if (n <= 0) {
-			rc = n < 0 ? -errno : 0;
-			break;
-		}
-		have += (size_t)n;
-		size_t complete = have / sizeof(lines[0]);
-		for (size_t i = 0; i < complete; i++)
-			each(arg, &lines[i]);
-		have -= complete * sizeof(lines[0]);
-		memmove(lines, &lines[complete], have);
-	}
-	close(fd);
-	return rc;
+	return hk_tagger_connections(bpf_map__fd(k->skel->maps.conns), each, arg, err);
 }
 
 int hk_tagger_kernel_measure(struct hk_tagger_kernel *k, struct hk_error *err)

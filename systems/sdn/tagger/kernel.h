@@ -13,6 +13,7 @@
 #include "base/common.h"
 #include "hikyaku/error.h"
 #include "sdn/tagger/attach.h"
+#include "sdn/tagger/connections.h"
 #include "sdn/tagger/shared.h"
 
 struct hk_tagger_kernel;
@@ -54,8 +55,8 @@ void hk_tagger_kernel_counts(const struct hk_tagger_kernel *k,
 /* Calls @each for every socket of a rank that exists at this moment. Returns 0 or a negative
  * errno. */
 int hk_tagger_kernel_connections(const struct hk_tagger_kernel *k,
-				 void (*each)(void *arg, const struct hk_tagger_line *line),
-				 void *arg);
+				 void (*each)(void *arg, const struct hk_tagger_connection *c),
+				 void *arg, struct hk_error *err);
 
 /* Makes the kernel measure the run time of all eBPF programs of this machine until @k is closed.
  * Measuring costs some 50 ns for each run. */

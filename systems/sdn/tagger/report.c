@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,21 +26,21 @@ struct list {
 	unsigned n;
 };
 
-static void connection(void *arg, const struct hk_tagger_line *l)
+static void connection(void *arg, const struct hk_tagger_connection *c)
 {
 	char local[INET6_ADDRSTRLEN] = "", remote[INET6_ADDRSTRLEN] = "";
 	struct list *list = arg;
 
-	if (!l->conn.base)
+	if (!c->conn.base)
 		return; /* a listener, or a connection to a process outside of the job */
-	inet_ntop(l->family, l->local, local, sizeof(local));
-	inet_ntop(l->family, l->remote, remote, sizeof(remote));
+	inet_ntop(c->family, c->local, local, sizeof(local));
+	inet_ntop(c->family, c->remote, remote, sizeof(remote));
 	fprintf(list->f,
 		"%s\n  {\"rank\": %u, \"peer\": %u, \"local\": \"%s\", \"local_port\": %u, "
 		"\"remote\": \"%s\", \"remote_port\": %u, \"frames\": %llu, \"bytes\": %llu}",
-		list->n++ ? "," : "", l->conn.rank, l->conn.peer, local, l->local_port, remote,
-		l->remote_port, (unsigned long long)l->conn.frames,
-		(unsigned long long)l->conn.bytes);
+		list->n++ ? "," : "", c->conn.rank, c->conn.peer, local, c->local_port, remote,
+		c->remote_port, (unsigned long long)c->conn.frames,
+		(unsigned long long)c->conn.bytes);
 }
 
 static void write_ranks(FILE *f, const struct hk_tagger_report *r)
@@ -82,7 +83,7 @@ static void write_cost(FILE *f, const char *program, struct hk_tagger_kernel_cos
 		(unsigned long long)cost.runs, (unsigned long long)cost.ns);
 }
 
-int hk_tagger_report_fd(const struct hk_tagger_report *r)
+int hk_tagger_report_fd(const struct hk_tagger_report *r, struct hk_error *err)
 {
 	int fd = memfd_create("hk-tagger-status", MFD_CLOEXEC);
 	int other = fd < 0 ? -1 : dup(fd);
@@ -90,7 +91,7 @@ int hk_tagger_report_fd(const struct hk_tagger_report *r)
 	struct list list = {.f = f};
 
 	if (!f) {
-		int rc = -errno;
+		int rc = hk_error_set(err, -errno, "cannot write the status: %s", strerror(errno));
 		if (other >= 0)
 			close(other);
 		if (fd >= 0)
@@ -111,12 +112,12 @@ int hk_tagger_report_fd(const struct hk_tagger_report *r)
 	write_cost(f, "egress", hk_tagger_kernel_cost(r->kernel, false));
 	write_cost(f, "ingress", hk_tagger_kernel_cost(r->kernel, true));
 	fputs(" \"connections\": [", f);
-	int rc = hk_tagger_kernel_connections(r->kernel, connection, &list);
+	int rc = hk_tagger_kernel_connections(r->kernel, connection, &list, err);
 	fputs("]}\n", f);
 	if (fclose(f) != 0 && rc == 0)
-		rc = -ENOMEM;
+		rc = hk_error_set(err, -ENOMEM, "no memory for the status");
 	if (rc == 0 && lseek(fd, 0, SEEK_SET) < 0)
-		rc = -errno;
+		rc = hk_error_set(err, -errno, "cannot rewind the status: %s", strerror(errno));
 	if (rc) {
 		close(fd);
 		return rc;

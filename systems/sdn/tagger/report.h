@@ -21,8 +21,8 @@ struct hk_tagger_report {
 };
 
 /* Returns a descriptor of a file in memory with the report, at its start. The caller closes it. A
- * negative errno if there is no memory. */
-int hk_tagger_report_fd(const struct hk_tagger_report *r);
+ * negative errno if there is no memory, or the kernel does not list connections. */
+int hk_tagger_report_fd(const struct hk_tagger_report *r, struct hk_error *err);
 
 /* Returns the name of a function: that of Python's hikyaku.sdn.tag.Function in small letters. */
 const char *hk_tagger_function_name(uint32_t function);

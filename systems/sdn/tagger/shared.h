@@ -58,22 +58,14 @@ struct hk_tagger_sum {
  * Two ranks that connect exchange their numbers in an option of SYN and SYN-ACK. It has the kind
  * for experiments, and a magic number that identifies it (RFC 6994).
  *
- *    0      1      2      3      4      5      6      7
- * +------+------+------+------+------+------+------+------+ | 254  |  8   |  0x48 0x4b  |     job
- * |    rank     |   big-endian +------+------+------+------+------+------+------+------+
+ *      0      1      2      3      4      5      6      7
+ *   +------+------+------+------+------+------+------+------+
+ *   | 254  |  8   |  0x48  0x4b |     job     |    rank     |   big-endian
+ *   +------+------+------+------+------+------+------+------+
  */
 #define HK_TAGGER_OPT_KIND   254
 #define HK_TAGGER_OPT_LEN    8
 #define HK_TAGGER_OPT_MAGIC0 0x48
 #define HK_TAGGER_OPT_MAGIC1 0x4b
-
-/* A connection, as the iterator writes it. */
-struct hk_tagger_line {
-	struct hk_tagger_conn conn;
-	uint16_t family;                  /* AF_INET or AF_INET6 */
-	uint16_t local_port, remote_port; /* host order */
-	uint16_t state;                   /* TCP state, as in the kernel */
-	uint8_t local[16], remote[16];    /* network order; IPv4 in the first four */
-};
 
 #endif

@@ -9,7 +9,6 @@
  *   hk_ingress  tc ingress          optional: writes the interface's own address into a tagged
  *                                   frame for a rank of this node
  *   hk_…_jump   clsact              run the same while hk-tagger lives (sdn/tagger/attach.h)
- *   hk_list     iterator            lists all connections
  *
  * hk-tagger loads them once for each job and node, and attaches them to the job's cgroup and the
  * node's interfaces. They are removed when hk-tagger ends. Of clsact filters, the jumps remain and
@@ -17,7 +16,6 @@
  */
 /* clang-format off: bpf_helpers.h needs the types of bpf.h */
 #include <linux/bpf.h>
-#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 /* clang-format on */
@@ -353,62 +351,4 @@ int hk_ingress_jump(struct __sk_buff *skb)
 {
 	bpf_tail_call(skb, &jumps, HK_TAGGER_JUMP_INGRESS);
 	return NEXT;
-}
-
-/* ---- the list of connections ----------------------------------------------------------------- */
-
-/* The parts of the kernel's structures that are read here. libbpf finds their offsets. */
-#define KERNEL __attribute__((preserve_access_index))
-
-struct seq_file;
-
-struct in6_addr___hk {
-	uint8_t bytes[16];
-};
-
-struct sock_common {
-	uint32_t skc_daddr, skc_rcv_saddr;
-	uint16_t skc_dport, skc_num;
-	unsigned short skc_family;
-	volatile unsigned char skc_state;
-	struct in6_addr___hk skc_v6_daddr, skc_v6_rcv_saddr;
-} KERNEL;
-
-struct sock {
-	struct sock_common __sk_common;
-} KERNEL;
-
-struct bpf_iter_meta {
-	struct seq_file *seq;
-} KERNEL;
-
-struct bpf_iter__bpf_sk_storage_map {
-	struct bpf_iter_meta *meta;
-	void *map;
-	struct sock *sk;
-	struct hk_tagger_conn *value;
-};
-
-SEC("iter/bpf_sk_storage_map")
-int hk_list(struct bpf_iter__bpf_sk_storage_map *ctx)
-{
-	struct hk_tagger_line line = {};
-	struct sock *sk = ctx->sk;
-
-	if (!sk || !ctx->value)
-		return 0;
-	line.conn = *ctx->value;
-	line.family = BPF_CORE_READ(sk, __sk_common.skc_family);
-	line.local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
-	line.remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
-	line.state = BPF_CORE_READ(sk, __sk_common.skc_state);
-	if (line.family == AF_INET6) {
-		bpf_core_read(line.local, 16, &sk->__sk_common.skc_v6_rcv_saddr);
-		bpf_core_read(line.remote, 16, &sk->__sk_common.skc_v6_daddr);
-	} else {
-		bpf_core_read(line.local, 4, &sk->__sk_common.skc_rcv_saddr);
-		bpf_core_read(line.remote, 4, &sk->__sk_common.skc_daddr);
-	}
-	bpf_seq_write(ctx->meta->seq, &line, sizeof(line));
-	return 0;
 }
