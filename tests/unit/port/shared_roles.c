@@ -458,6 +458,8 @@ ROLE(primary)
 		} else if (strcmp(line, "wait") == 0) {
 			CHECK_OK(hk_port_wait_link(port, RIG_WAIT_MS, ERR));
 			role_reply("up");
+		} else if (strcmp(line, "go on") == 0) {
+			role_reply("going on"); /* and waits as long again */
 		} else if (strcmp(line, "link") == 0) {
 			role_reply("link %d", hk_port_link(port));
 		} else if (strcmp(line, "listen") == 0) {

@@ -365,6 +365,8 @@ TEST(many_start_at_once)
 			rig_expect(&p[i], "init 0");
 			rig_gone(&p[i]);
 		}
+		rig_command(&m.primary, "go on");
+		rig_expect(&m.primary, "going on");
 	}
 	rig_command(&m.primary, "end");
 	rig_gone(&m.primary);
