@@ -2,13 +2,15 @@
 """Unmodified MPIs over the libfabric provider: MPICH, Intel MPI and Open MPI 5 of the package
 index, and the machine's Open MPI."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku import mpi
-from hikyaku.checkout import ROOT
+from hikyaku.checkout import ROOT, built
 from hikyaku.lab import Job, Lab, RunResult
 from mpi_programs import FAULTS, LIMIT_S, PROGRAMS, WATCHDOG_S, assert_passed, digest_of
 
@@ -52,6 +54,17 @@ def run(lab: Lab, ranks: int, command: str, by: str = "mpich", **options) -> Non
     name, *arguments = command.split()
     argv = [compiled(by, name), *arguments, "--timeout", str(WATCHDOG_S)]
     assert_passed(launch(lab, ranks, argv, by, **options), command)
+
+
+def test_the_promoter_refuses_another_mpi():
+    """It reads Open MPI's structures behind an MPI_Comm."""
+    promoter = built("systems/halo/libhikyaku_halo.so")
+    done = execute([compiled("mpich", "digest")], code=1, env={"LD_PRELOAD": str(promoter)})
+    assert re.fullmatch(
+        r"hikyaku_halo: this program calls MPI in \S*/libmpi\.so\S*, and the promoter works with "
+        r"Open MPI's in \S*/libmpi\.so\S* only; fix: run it without LD_PRELOAD=\S+\n",
+        done.stderr,
+    )
 
 
 @pytest.mark.parametrize(("by", "command"), programs_of())

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct hk_real hk_real;
 const struct hk_service *hk_service;
@@ -32,6 +33,23 @@ __attribute__((noreturn)) void hk_promote_abort(const char *cause)
 	abort();
 }
 
+/* Ends a program of another MPI: its MPI_Comm does not lead to what we read. A process
+ * without MPI, such as a launcher, gets Open MPI's PMPI_Init with us, and runs on. */
+static void refuse_other_mpis(void)
+{
+	Dl_info theirs, ours;
+
+	if (!dladdr(dlsym(RTLD_NEXT, "PMPI_Init"), &theirs) ||
+	    !dladdr((void *)(uintptr_t)ompi_mpi_init, &ours) || theirs.dli_fbase == ours.dli_fbase)
+		return;
+	fprintf(stderr,
+		"hikyaku_halo: this program calls MPI in %s, and the promoter works with Open "
+		"MPI's "
+		"in %s only; fix: run it without LD_PRELOAD=libhikyaku_halo.so\n",
+		theirs.dli_fname, ours.dli_fname);
+	_exit(1);
+}
+
 /* Finds the real functions by their PMPI_ names, which Open MPI's Fortran functions call. The
  * promoter's functions have these names too; Open MPI's are the next ones. */
 __attribute__((constructor)) static void find_real(void)
@@ -45,6 +63,7 @@ __attribute__((constructor)) static void find_real(void)
 	}
 	HK_REAL_FUNCTIONS(FIND)
 #undef FIND
+	refuse_other_mpis();
 }
 
 int hk_promote_progress(void)
