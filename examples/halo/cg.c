@@ -110,7 +110,10 @@ static void solve(struct solver *s)
 	rr = first = dot(s, s->r, s->r);
 	for (s->steps = 0; s->steps < STEPS && rr > TOLERANCE * TOLERANCE * first; s->steps++) {
 		multiply(s);
-		double alpha = rr / dot(s, s->p, s->q);
+		double curvature = dot(s, s->p, s->q), alpha = rr / curvature;
+		if (!(curvature > 0))
+			fail("the matrix is not symmetric and positive definite; fix: conjugate "
+			     "gradients need one that is");
 
 		combine(rows, s->x, s->x, alpha, s->p);
 		combine(rows, s->r, s->r, -alpha, s->q);
@@ -120,6 +123,9 @@ static void solve(struct solver *s)
 	}
 	double took = MPI_Wtime() - start;
 
+	if (rr > TOLERANCE * TOLERANCE * first)
+		fail("too many steps; fix: use a matrix that is symmetric, positive definite and "
+		     "well conditioned");
 	MPI_Allreduce(MPI_IN_PLACE, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 	if (s->seconds == 0 || took < s->seconds)
 		s->seconds = took;

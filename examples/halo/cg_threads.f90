@@ -128,7 +128,7 @@ contains
   subroutine solve(s, p)
     type(solver_t), intent(inout) :: s
     double precision, intent(inout), contiguous, target, asynchronous :: p(:)
-    double precision :: rr, first, next, alpha, took
+    double precision :: rr, first, next, curvature, alpha, took
 
     s%x = 0
     s%r = right_side()
@@ -140,7 +140,10 @@ contains
     s%steps = 0
     do while (s%steps < steps_max .and. rr > tolerance * tolerance * first)
       call multiply(s, p)
-      alpha = rr / dot(s, p, s%q)
+      curvature = dot(s, p, s%q)
+      if (.not. curvature > 0) call fail('the matrix is not symmetric and positive definite; ' // &
+        'fix: conjugate gradients need one that is')
+      alpha = rr / curvature
       !$omp parallel workshare
       s%x = s%x + alpha * p(:m%rows)
       s%r = s%r - alpha * s%q
@@ -153,6 +156,8 @@ contains
       s%steps = s%steps + 1
     end do
     took = MPI_Wtime() - took
+    if (rr > tolerance * tolerance * first) call fail('too many steps; fix: use a matrix that ' // &
+      'is symmetric, positive definite and well conditioned')
     call MPI_Allreduce(MPI_IN_PLACE, took, 1, MPI_DOUBLE_PRECISION, MPI_MAX, MPI_COMM_WORLD, ierr)
     s%seconds = min(s%seconds, took)
 

@@ -289,6 +289,24 @@ def test_a_solver_in_fortran_of_wrong_options(get_lab, program, words, said):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("above", "said"), [(-2.5, "not symmetric and positive definite"), (0, "too many steps")]
+)
+def test_a_matrix_of_another_kind_has_a_reason(get_lab, program, tmp_path, solver, above, said):
+    """2 on the diagonal, -1 below it, @above above it."""
+    n = 20
+    entries = [f"{i} {i} 2" for i in range(1, n + 1)]
+    entries += [f"{i + 1} {i} -1\n{i} {i + 1} {above}" for i in range(1, n)]
+    head = f"%%MatrixMarket matrix coordinate real general\n{n} {n} {3 * n - 2}"
+    file = tmp_path / "other.mtx"
+    file.write_text("\n".join([head, *entries, ""]))
+    argv = [program(solver), "--matrix", str(file)]
+    result = get_lab(2, "memif", 2).mpirun(2, argv, timeout=60)
+    assert result.returncode != 0
+    assert re.search(rf"^cg: .*{said}.*; fix: ", result.stderr, re.M), result.stderr
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_a_wrong_file_has_its_own_fix(get_lab, program, tmp_path, solver):
     file = tmp_path / "bad.mtx"
     file.write_text("%%MatrixMarket matrix\n")
