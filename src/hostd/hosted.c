@@ -99,14 +99,28 @@ static enum hk_ctl_mode choose_mode(const struct hk_hosted_config *cfg)
 	return shares ? HK_CTL_HYBRID : HK_CTL_DAEMON;
 }
 
+int hk_hosted_check_mode(const char *mode, const char *parameter, struct hk_error *err)
+{
+	if (!mode || strcmp(mode, "inline") == 0 || strcmp(mode, "auto") == 0 ||
+	    hk_ctl_mode_by_name(mode))
+		return 0;
+	return hk_error_set(err, -EINVAL,
+			    "%s: there is no mode \"%s\"; fix: inline, hybrid, split, daemon or "
+			    "auto",
+			    parameter, mode);
+}
+
 /* Which mode is asked for? *@mode: 0: inline. */
 static int asked_mode(const struct hk_hosted_config *cfg, enum hk_ctl_mode *mode,
 		      struct hk_error *err)
 {
 	const char *wanted = cfg->mode;
 	bool automatic = wanted && strcmp(wanted, "auto") == 0;
+	int rc = hk_hosted_check_mode(wanted, cfg->mode_parameter, err);
 
 	*mode = 0;
+	if (rc)
+		return rc;
 	if (!wanted || strcmp(wanted, "inline") == 0)
 		return 0;
 	if (cfg->ports > 1 && automatic) {
@@ -119,12 +133,7 @@ static int asked_mode(const struct hk_hosted_config *cfg, enum hk_ctl_mode *mode
 				    "one, or set %s to inline",
 				    cfg->port_parameter, cfg->ports, wanted, cfg->mode_parameter);
 	*mode = automatic ? choose_mode(cfg) : hk_ctl_mode_by_name(wanted);
-	if (*mode)
-		return 0;
-	return hk_error_set(err, -EINVAL,
-			    "%s: there is no mode \"%s\"; fix: inline, hybrid, split, daemon or "
-			    "auto",
-			    cfg->mode_parameter, wanted);
+	return 0;
 }
 
 int hk_hosted_open(const struct hk_hosted_config *cfg, struct hk_hosted **out, struct hk_error *err)

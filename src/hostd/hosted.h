@@ -55,6 +55,9 @@ struct hk_hosted_node {
 	uint32_t slot, slots, eager; /* of that daemon (struct hk_ctl_welcome) */
 };
 
+/* Is there a @mode of this name? -EINVAL: no. @parameter: by which the user named it. */
+int hk_hosted_check_mode(const char *mode, const char *parameter, struct hk_error *err);
+
 /* Attaches to hikyakud if cfg->mode asks for it. *@h: NULL in mode inline, which auto chooses if
  * there can be no daemon. -EINVAL: there is no such mode, or the daemon that runs has another one.
  * -ENOTSUP: there are several ports. */

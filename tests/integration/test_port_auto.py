@@ -55,13 +55,25 @@ def test_wrong_lists_of_interfaces(run, lists, says):
     assert says in result.stderr
 
 
-def test_ranks_of_one_node_need_none(get_lab, program):
+@pytest.mark.parametrize(
+    ("parameter", "value", "says"),
+    [
+        (
+            "if_include",
+            "nope",
+            "all 2 ranks are on one node: they talk by Open MPI's shared memory",
+        ),
+        ("mode", "hybrd", 'btl_hikyaku_mode: there is no mode "hybrd"; fix: inline, hybrid'),
+    ],
+)
+def test_ranks_of_one_node_need_none(get_lab, program, parameter, value, says):
+    """So nobody looks for that interface. A misspelt mode is named all the same."""
     lab = get_lab(2, "udp", 2)
-    mca = {"btl_hikyaku_port": "auto", "btl_hikyaku_if_include": "nope"}
+    mca = {"btl_hikyaku_port": "auto", f"btl_hikyaku_{parameter}": value}
     command = [program("tests/mpi/mpi_hand_over"), "--rounds", "4"]
     result = lab.mpirun(2, command, mca=mca, options=["--host", "node0:2"])
     assert_passed(result, COMMAND)
-    assert "all 2 ranks are on one node: they talk by Open MPI's shared memory\n" in result.stderr
+    assert says in result.stderr
 
 
 def frames_by_path(text: str) -> list[int]:

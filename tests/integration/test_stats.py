@@ -246,6 +246,8 @@ def test_ranks_of_a_job(lab, hikyaku, mode):
     assert [each["host"] for each in nodes["daemons"]] == ["node0", "node1"]
     only = [*hikyaku, "stats", "--lab", lab.name, "--name", daemon["name"], "--json"]
     assert [d["host"] for d in json.loads(execute(only).stdout)["daemons"]] == ["node1"]
+    one = [*hikyaku, "stats", "--lab", lab.name, "--node", "node0", "--json"]
+    assert [d["host"] for d in json.loads(execute(one).stdout)["daemons"]] == ["node0"]
     assert "hikyakud" in execute([*hikyaku, "top", "--lab", lab.name, "--once"]).stdout
 
     def sends() -> bool:

@@ -127,6 +127,10 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	if ((!p->port || !*p->port) && !named_by_user())
 		return NULL;
 	hk_btl_announce_unknown_parameters();
+	if (hk_hosted_check_mode(p->mode, "btl_hikyaku_mode", &err) != 0) {
+		hk_btl_announce_failure(err.text);
+		return NULL;
+	}
 	/* such ranks need no port, and nobody has asked for a certain one */
 	if (hk_btl_port_is_auto() && !p->same_node && hk_btl_job_is_on_one_node()) {
 		hk_btl_announce();

@@ -30,14 +30,18 @@ Columns:
 hikyaku(1) names the counter of each column.
 """
 nodes_option = lab_option("The nodes of this lab.  [default: this node]", None, "lab")
+node_option = click.option("--node", metavar="NODE", help="Only this node of the lab.")
 
 
 @click.command(epilog=COLUMNS)
 @nodes_option
+@node_option
 @name_option
 @json_flag
 @click.option("--prometheus", "as_prometheus", is_flag=True, help="Print Prometheus' text format.")
-def stats(lab: str | None, name: str | None, as_json: bool, as_prometheus: bool) -> None:
+def stats(
+    lab: str | None, node: str | None, name: str | None, as_json: bool, as_prometheus: bool
+) -> None:
     """Show what ranks have sent, received, lost and waited for.
 
     Shows all daemons of this user on this node, and ranks of mode inline. The exit status is 1 if
@@ -46,13 +50,14 @@ def stats(lab: str | None, name: str | None, as_json: bool, as_prometheus: bool)
     \b
     Examples:
       hikyaku stats
-      hikyaku stats --lab default
+      hikyaku stats --lab default --node node0
       hikyaku stats --name default --json
       hikyaku stats --prometheus > /var/lib/node_exporter/hikyaku.prom
     """
     if as_json and as_prometheus:
         raise click.UsageError("--json and --prometheus exclude each other")
-    where = places(lab)
+    lab = lab or ("default" if node else None)
+    where = places(lab, node)
     sample = take(where, name)
     for text in sample.complaints:
         click.echo(as_typed(f"hikyaku: {text}"), err=True)

@@ -20,7 +20,7 @@ from ..stats import Sample
 from ..stats.ask import Place, nobody, places, take
 from ..stats.tables import picture
 from .options import wide_console
-from .stats import COLUMNS, name_option, nodes_option
+from .stats import COLUMNS, name_option, node_option, nodes_option
 
 
 class _Keys:
@@ -79,6 +79,7 @@ def _next(where: Sequence[Place], name: str | None) -> Sample:
 
 @click.command(epilog=COLUMNS)
 @nodes_option
+@node_option
 @name_option
 @click.option(
     "--interval",
@@ -88,7 +89,7 @@ def _next(where: Sequence[Place], name: str | None) -> Sample:
     help="Seconds between two updates.",
 )
 @click.option("--once", is_flag=True, help="Print one table after one interval.")
-def top(lab: str | None, name: str | None, interval: float, once: bool) -> None:
+def top(lab: str | None, node: str | None, name: str | None, interval: float, once: bool) -> None:
     """Watch the ranks of this node: rates, resends, waits, CPU.
 
     Ends with q or Ctrl-C, or when the last daemon has ended.
@@ -102,9 +103,10 @@ def top(lab: str | None, name: str | None, interval: float, once: bool) -> None:
     console = wide_console(150, highlight=False)
     if not once and not console.is_terminal:
         again = shlex.join(["hikyaku", *sys.argv[1:], "--once"])
-        stats = shlex.join(["hikyaku", "stats", *option_words(lab=lab, name=name)])
+        stats = shlex.join(["hikyaku", "stats", *option_words(lab=lab, node=node, name=name)])
         raise HikyakuError("standard output is not a terminal", f"`{again}`, or `{stats}`")
-    where = places(lab)
+    lab = lab or ("default" if node else None)
+    where = places(lab, node)
     before = _first(where, lab, name)
     if once:
         time.sleep(interval)

@@ -20,16 +20,17 @@ class Place:
     netns: Path | None  # of the ranks; None: this process's own
 
 
-def places(lab: str | None) -> list[Place]:
-    """The nodes of lab @lab. None: this node."""
+def places(lab: str | None, node: str | None = None) -> list[Place]:
+    """The nodes of lab @lab, or only @node of it. Without both: this node."""
     if lab is None:
         return [Place(hostd.run_base(), None)]
     from ..lab import Lab, network
 
     found = Lab.find(lab, shown=True)
+    nodes = [found.node(node)] if node else found.topology.nodes
     return [
         Place(found.node_directory(node.name) / "run", network.NETNS_DIR / node.netns)
-        for node in found.topology.nodes
+        for node in nodes
     ]
 
 
@@ -62,7 +63,7 @@ def nobody(command: str, where: Sequence[Place], lab: str | None) -> HikyakuErro
 
     if lab is not None:
         return HikyakuError(
-            f"no node of lab '{lab}' runs hikyakud or a rank of Open MPI; others have no counters",
+            f"no hikyakud and no rank of Open MPI runs in lab '{lab}'; others have no counters",
             f"start a job in another terminal: hikyaku lab mpirun --lab {lab} -np 2 PROGRAM",
         )
     names = {*all_names(), *(known.name for known in other_labs())}
