@@ -38,6 +38,14 @@ const struct hk_ctl_welcome *hk_hostd_client_lease(const struct hk_hostd_client 
 	return &h->lease;
 }
 
+void hk_hostd_client_clean(const struct hk_hostd_client *h)
+{
+	struct hk_rundir rd;
+
+	if (hk_rundir_find(h->name, &rd, NULL) == 0)
+		hk_rundir_clean(&rd);
+}
+
 int hk_hostd_client_fd(const struct hk_hostd_client *h)
 {
 	return h->fd;

@@ -76,6 +76,10 @@ int hk_hostd_client_wires(struct hk_hostd_client *h, const struct hk_ctl_node *n
 int hk_hostd_client_ready(struct hk_hostd_client *h, const void *worker, unsigned timeout_ms,
 			  struct hk_error *err);
 
+/* Removes what this rank has made again of a daemon that was killed. Does nothing if another runs
+ * by its name. */
+void hk_hostd_client_clean(const struct hk_hostd_client *h);
+
 /* Returns when the poller has left this rank's memory for good. */
 int hk_hostd_client_leave(struct hk_hostd_client *h, unsigned timeout_ms, struct hk_error *err);
 

@@ -173,12 +173,17 @@ int hk_hosted_open(const struct hk_hosted_config *cfg, struct hk_hosted **out, s
 	return 0;
 }
 
-/* Replaces an error by the death of the daemon, if that is its cause. */
-static int daemon_error(const struct hk_hosted *h, int rc, struct hk_error *err)
+static bool daemon_has_ended(const struct hk_hosted *h)
 {
 	struct pollfd p = {.fd = hk_hostd_client_fd(h->client), .events = POLLIN | POLLRDHUP};
 
-	if (rc && poll(&p, 1, 0) == 1)
+	return poll(&p, 1, 0) == 1;
+}
+
+/* Replaces an error by the death of the daemon, if that is its cause. */
+static int daemon_error(const struct hk_hosted *h, int rc, struct hk_error *err)
+{
+	if (rc && daemon_has_ended(h))
 		return hk_error_set(err, -EPIPE, "%s", hk_hostd_client_lost_text(h->client));
 	return rc;
 }
@@ -196,7 +201,12 @@ int hk_hosted_start_dpdk(struct hk_hosted *h, const char *args, bool verbose, st
 		.verbose = verbose,
 	};
 
-	return daemon_error(h, hk_eal_init(&eal, err), err);
+	int rc = hk_eal_init(&eal, err);
+
+	/* DPDK opens files of huge pages with O_CREAT, and the janitor may have removed them */
+	if (daemon_has_ended(h))
+		hk_hostd_client_clean(h->client);
+	return daemon_error(h, rc, err);
 }
 
 int hk_hosted_memory(struct hk_hosted *h, struct hk_worker_config *cfg, struct hk_error *err)

@@ -352,6 +352,16 @@ int hk_rundir_claim(const struct hk_rundir *rd, int64_t deadline, struct hk_erro
 	}
 }
 
+void hk_rundir_clean(const struct hk_rundir *rd)
+{
+	int lock = hk_rundir_claim(rd, hk_clock_ms() + 1000, NULL); /* the janitor may have it */
+
+	if (lock < 0)
+		return;
+	hk_rundir_remove(rd);
+	close(lock);
+}
+
 unsigned hk_rundir_sweep(void)
 {
 	struct hk_rundir own, rd;

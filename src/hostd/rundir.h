@@ -68,6 +68,10 @@ int hk_rundir_lock(const struct hk_rundir *rd, const char *file, int64_t deadlin
  * Returns the lock's fd; -EWOULDBLOCK if a living daemon holds it. */
 int hk_rundir_claim(const struct hk_rundir *rd, int64_t deadline, struct hk_error *err);
 
+/* For a rank whose daemon was killed: removes what the rank has made again after the janitor. Does
+ * nothing if a living daemon holds the lock. */
+void hk_rundir_clean(const struct hk_rundir *rd);
+
 /* Notes @path, a socket or a directory, in `leftovers`. A directory is removed if it is empty. */
 int hk_rundir_note(const struct hk_rundir *rd, const char *path, struct hk_error *err);
 

@@ -3,15 +3,18 @@
  * tests/unit/hostd/test_real.c: the real hikyakud, in huge pages, for two nodes on this machine
  * with a memif between them; ranks attach as DPDK secondaries.
  */
-#include "hostd/client.h"
+#include "hostd/hosted.h"
 #include "hostd/rundir.h"
 #include "port/port.h"
 #include "tests/support/await.h"
 #include "tests/support/child.h"
 #include "tests/support/shared.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PAGES 160 /* two daemons of 2 slots */
@@ -106,6 +109,47 @@ ROLE(rank)
 	}
 }
 
+/* ---- a rank whose daemon is killed while DPDK starts ----------------------------------------- */
+
+static bool waits_at_map;
+
+/* DPDK's calls come here, too: this program is before libc in the order of look-up. */
+__attribute__((visibility("default"))) int open(const char *path, int flags, ...)
+{
+	char line[16];
+	va_list ap;
+
+	va_start(ap, flags);
+	unsigned mode = flags & O_CREAT ? va_arg(ap, unsigned) : 0;
+	va_end(ap);
+	if (waits_at_map && strstr(path, "map_0")) {
+		waits_at_map = false;
+		role_reply("opens");
+		CHECK(role_receive(line, RIG_WAIT_MS));
+	}
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+ROLE(late)
+{
+	const struct hk_hosted_config cfg = {.mode = "hybrid",
+					     .ports = 1,
+					     .mode_parameter = "mode",
+					     .port_parameter = "port",
+					     .request = {.job_key = 7,
+							 .name = argv[0],
+							 .local_ranks = 1,
+							 .timeout_ms = RIG_WAIT_MS}};
+	struct hk_hosted *h;
+
+	CHECK_OK(hk_hosted_open(&cfg, &h, ERR));
+	waits_at_map = true;
+	int rc = hk_hosted_start_dpdk(h, NULL, false, ERR);
+
+	role_reply("started %d %s", rc, hk_test_err.text);
+	hk_hosted_close(h);
+}
+
 /* ---- daemons --------------------------------------------------------------------------------- */
 
 static pid_t start_daemon(const char *name)
@@ -174,14 +218,17 @@ static void have_no_privileges(pid_t daemon)
 	has_no_privileges(child[1]);
 }
 
+static void nothing_is_left(void)
+{
+	AWAIT(RIG_WAIT_MS, tmp_files(rig_huge, "") + tmp_files(getenv("HIKYAKU_RUNDIR"), "") == 0,
+	      pause_1ms());
+}
+
 TEST(two_nodes)
 {
 	struct rig_proc a, b;
 	unsigned sa, sb, generation;
-	char line[128];
 
-	snprintf(line, sizeof(line), "%s/hikyaku", rig_dir);
-	setenv("HIKYAKU_RUNDIR", line, 1);
 	pid_t da = start_daemon("a"), db = start_daemon("b");
 	rig_spawn(&a, "a0", "rank a 0");
 	rig_spawn(&b, "b0", "rank b 1");
@@ -221,8 +268,22 @@ TEST(two_nodes)
 	child_ends_well(db);
 	child_kill(da);
 	rig_kill(&a);
-	AWAIT(RIG_WAIT_MS, tmp_files(rig_huge, "") + tmp_files(getenv("HIKYAKU_RUNDIR"), "") == 0,
-	      pause_1ms());
+	nothing_is_left();
+}
+
+TEST(killed_while_a_rank_starts)
+{
+	struct rig_proc p;
+	pid_t daemon = start_daemon("a");
+
+	rig_spawn(&p, "late", "late a");
+	rig_expect(&p, "opens");
+	child_kill(daemon);
+	nothing_is_left();
+	rig_command(&p, "go on");
+	rig_expect(&p, "started -32 "); /* -EPIPE */
+	rig_gone(&p);
+	nothing_is_left();
 }
 
 BEFORE_ALL()
@@ -230,6 +291,8 @@ BEFORE_ALL()
 	char link[100];
 
 	rig_up(PAGES);
+	snprintf(link, sizeof(link), "%s/hikyaku", rig_dir);
+	CHECK_EQ(setenv("HIKYAKU_RUNDIR", link, 1), 0);
 	/* as /var/run is one to /run */
 	snprintf(link, sizeof(link), "%s/link", rig_dir);
 	CHECK_EQ(symlink(rig_run, link), 0);
