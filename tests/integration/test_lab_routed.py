@@ -161,7 +161,8 @@ def test_a_path_that_carries_less(get_lab, program, port):
 @pytest.mark.parametrize("port", [PORTS[0], XDP])
 def test_a_path_that_shrinks_under_way(get_lab, program, port):
     lab = get_lab(2, "routed", 1)
-    argv = [program("tests/mpi/mpi_p2p_random"), "--rounds", "40", "--timeout", "100"]
+    # on a busy machine the path may shrink two seconds after we have asked for it
+    argv = [program("tests/mpi/mpi_p2p_random"), "--rounds", "60", "--timeout", "100"]
     results = []
 
     def run() -> None:
@@ -171,7 +172,7 @@ def test_a_path_that_shrinks_under_way(get_lab, program, port):
     before = routed_packets(lab)
     runner.start()
     try:
-        process.wait_until("frames", lambda: routed_packets(lab) > before + 2000, 60)
+        process.wait_until("frames", lambda: routed_packets(lab) > before + 200, 60)
         with narrow(lab):
             assert results == [], "the job ended before, so the test shows nothing"
             runner.join(timeout=150)
