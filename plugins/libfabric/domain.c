@@ -146,7 +146,9 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 	d->basic = info->domain_attr && info->domain_attr->mr_mode == HK_FI_MR_BASIC;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->auto_end, NULL);
-	rc = hk_fi_worker_open(d, &err);
+	rc = hk_fi_params_check(&err);
+	if (rc == 0)
+		rc = hk_fi_worker_open(d, &err);
 	if (rc == 0)
 		rc = hk_fi_peers_open(d);
 	if (rc == 0) {
@@ -155,7 +157,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 	}
 	if (rc) {
 		if (err.text[0])
-			hk_fi_warn("%s", err.text);
+			hk_fi_fail(err.text);
 		destroy(d);
 		return rc; /* FI_E… of these are the codes of errno */
 	}

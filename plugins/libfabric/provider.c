@@ -7,10 +7,14 @@
  * be skipped, so it says the version that it finds.
  */
 #include "libfabric/provider.h"
+#include "base/env.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct hk_fi_libfabric hk_fi_libfabric;
 
@@ -73,6 +77,41 @@ static const struct {
 	 "(default: 16 KiB, or 64 KiB with UDP sockets)"},
 };
 
+static const char *wrong_bool; /* the parameter of which libfabric has refused the value */
+
+/* libfabric takes a number that is none for 0. */
+static bool is_number(const char *variable)
+{
+	const char *text = getenv(variable);
+	char *end;
+
+	if (!text)
+		return true;
+	(void)strtol(text, &end, 0);
+	return end != text && !*end;
+}
+
+int hk_fi_params_check(struct hk_error *err)
+{
+	static const char prefix[] = "FI_HIKYAKU_";
+	char variable[HK_ARRAY_LEN(list)][40];
+	const char *known[HK_ARRAY_LEN(list)];
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(list); i++) {
+		snprintf(variable[i], sizeof(variable[i]), "%s%s", prefix, list[i].name);
+		for (char *c = variable[i]; *c; c++)
+			*c = (char)toupper((unsigned char)*c);
+		known[i] = variable[i] + strlen(prefix);
+		if (list[i].name == wrong_bool)
+			return hk_error_set(err, -EINVAL, "%s is neither yes nor no; fix: 1 or 0",
+					    variable[i]);
+		if (list[i].type == FI_PARAM_INT && !is_number(variable[i]))
+			return hk_error_set(err, -EINVAL, "%s is not a number; fix: unset %s",
+					    variable[i], variable[i]);
+	}
+	return hk_env_check(prefix, known, HK_ARRAY_LEN(list), err);
+}
+
 /* libfabric takes over nothing of what it is told. */
 static int find_libfabric(void)
 {
@@ -92,18 +131,33 @@ static int find_libfabric(void)
 	return f->version && f->dupinfo && f->freeinfo && f->param_define && f->param_get ? 0 : -1;
 }
 
+static bool logs(enum fi_log_level level)
+{
+	const struct hk_fi_libfabric *f = &hk_fi_libfabric;
+
+	return f->log && f->log_enabled && f->log_enabled(&hk_fi_provider, level, FI_LOG_CORE);
+}
+
 void hk_fi_say(enum fi_log_level level, const char *format, ...)
 {
 	const struct hk_fi_libfabric *f = &hk_fi_libfabric;
 	char line[700];
 	va_list ap;
 
-	if (!f->log || !f->log_enabled || !f->log_enabled(&hk_fi_provider, level, FI_LOG_CORE))
+	if (!logs(level))
 		return;
 	va_start(ap, format);
 	vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
 	f->log(&hk_fi_provider, level, FI_LOG_CORE, "hikyaku", 0, "%s\n", line);
+}
+
+void hk_fi_fail(const char *text)
+{
+	if (logs(FI_LOG_WARN))
+		hk_fi_warn("%s", text);
+	else
+		fprintf(stderr, "hikyaku: %s\n", text);
 }
 
 const char *hk_fi_text(const void *value, enum fi_type type)
@@ -128,7 +182,10 @@ __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void)
 	for (size_t i = 0; i < HK_ARRAY_LEN(list); i++) {
 		hk_fi_libfabric.param_define(&hk_fi_provider, list[i].name, list[i].type, "%s",
 					     list[i].help);
-		(void)hk_fi_libfabric.param_get(&hk_fi_provider, list[i].name, list[i].value);
+		int rc = hk_fi_libfabric.param_get(&hk_fi_provider, list[i].name, list[i].value);
+
+		if (rc && rc != -FI_ENODATA)
+			wrong_bool = list[i].name;
 	}
 	return &hk_fi_provider;
 }

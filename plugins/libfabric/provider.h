@@ -97,6 +97,13 @@ __attribute__((format(printf, 2, 3))) void hk_fi_say(enum fi_log_level level, co
 						     ...);
 #define hk_fi_warn(...) hk_fi_say(FI_LOG_WARN, __VA_ARGS__)
 
+/* A line to the user of a domain that cannot be opened: in the log, or on stderr if that is off.
+ * The MPI says only that opening the domain failed. */
+void hk_fi_fail(const char *text);
+
+/* -EINVAL: a variable FI_HIKYAKU_… is misspelt, or its value is of another type. */
+int hk_fi_params_check(struct hk_error *err);
+
 /* The names of flags, for such a line; valid until the next call. */
 const char *hk_fi_text(const void *value, enum fi_type type);
 
