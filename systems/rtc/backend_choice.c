@@ -83,9 +83,11 @@ int hk_rtc_backend_choose(struct hk_rtc_config *cfg, unsigned local_rank, const 
 	if (!backend)
 		backend = getenv("HIKYAKU_RTC_BACKEND");
 	if (!backend || !*backend)
-		return hk_error_set(err, -EINVAL,
-				    "no backend is chosen; fix: set HIKYAKU_RTC_BACKEND in the "
-				    "environment, or the program's --backend, to one of " BACKENDS);
+		return hk_error_set(
+			err, -EINVAL,
+			"no backend is chosen; fix: in the environment set "
+			"HIKYAKU_RTC_BACKEND to one of " BACKENDS ", and its address; on "
+			"one machine HIKYAKU_RTC_BACKEND=udp HIKYAKU_RTC_ADDRESS_UDP=lo");
 	size_t len = strcspn(backend, ":");
 	snprintf(choice->name, sizeof(choice->name), "%.*s", (int)len, backend);
 	if (!exists(choice->name))

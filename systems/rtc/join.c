@@ -15,16 +15,15 @@
 #include <errno.h>
 #include <pmix.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
 
-#define HOW_TO_START                                                                               \
-	"start it with 'mpirun -np N PROGRAM' or 'srun --mpi=pmix -n N PROGRAM', or provide a "    \
-	"peers_file with a line 'NODE ADDRESS' for each node"
 #define ASK_MS 1500 /* time to find the nodes that missed the fence */
 
 struct hk_rtc_join {
@@ -85,16 +84,32 @@ static void leave_pmix(void)
 	PMIx_Finalize(NULL, 0);
 }
 
-static int enter_pmix(struct hk_error *err)
+/* Says @what, and by which command the program starts: with the backend, if none is chosen. */
+static int not_started(const struct hk_rtc_config *cfg, const char *what, struct hk_error *err)
+{
+	bool chosen = cfg->backend || getenv("HIKYAKU_RTC_BACKEND");
+
+	return hk_error_set(
+		err, -ENOENT,
+		"%s; fix: %smpirun %s-np 2 PROGRAM. In a lab: hikyaku lab mpirun -np 2 PROGRAM. "
+		"With Slurm: srun --mpi=pmix -n 2 PROGRAM. Without a launcher: a peers_file with a "
+		"line 'NODE ADDRESS' for each node",
+		what, chosen ? "" : "HIKYAKU_RTC_BACKEND=udp HIKYAKU_RTC_ADDRESS_UDP=lo ",
+		geteuid() == 0 ? "--allow-run-as-root " : "");
+}
+
+static int enter_pmix(const struct hk_rtc_config *cfg, struct hk_error *err)
 {
 	if (process.entered)
 		return 0;
 	pmix_status_t status = PMIx_Init(&process.me, NULL, 0);
-	if (status != PMIX_SUCCESS)
-		return hk_error_set(
-			err, -ENOENT,
-			"PMIX_RANK is set, but no launcher answers: %s; fix: " HOW_TO_START,
-			PMIx_Error_string(status));
+	if (status != PMIX_SUCCESS) {
+		char what[120];
+
+		snprintf(what, sizeof(what), "PMIX_RANK is set, but no launcher answers: %s",
+			 PMIx_Error_string(status));
+		return not_started(cfg, what, err);
+	}
 	process.entered = true;
 	if (atexit(leave_pmix) != 0) {
 		leave_pmix();
@@ -112,11 +127,11 @@ int hk_rtc_join_begin(struct hk_rtc_config *cfg, struct hk_rtc_join **out, struc
 			return hk_error_set(err, -ENOENT,
 					    "srun has started this program without PMIx; fix: use "
 					    "srun --mpi=pmix (srun --mpi=list shows its choices)");
-		return hk_error_set(err, -ENOENT,
-				    "no launcher has started this program, and there is no "
-				    "peers_file; fix: " HOW_TO_START);
+		return not_started(
+			cfg, "no launcher has started this program, and there is no peers_file",
+			err);
 	}
-	int rc = enter_pmix(err);
+	int rc = enter_pmix(cfg, err);
 	if (rc)
 		return rc;
 	struct hk_rtc_join *join = calloc(1, sizeof(*join));

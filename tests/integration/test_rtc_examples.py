@@ -2,8 +2,11 @@
 """The examples of run to completion, in the lab: memif, AF_XDP on veth, kernel sockets."""
 
 import json
+import re
 
 import pytest
+
+from execute import execute
 
 pytestmark = pytest.mark.alone
 
@@ -122,6 +125,14 @@ def test_sum_ends_by_itself(get_lab, program):
     (said,) = [line for line in lines if "answered" in line]
     assert said["answered"] > 0
     assert said["wrong"] == 0
+
+
+def test_the_fix_without_a_launcher_starts_the_program(program):
+    done = execute([program("examples/sum")], code=None)
+    assert done.returncode != 0
+    fix = re.search(r"fix: (HIKYAKU_RTC_BACKEND=\S+ .*? PROGRAM)\. ", done.stderr)[1]
+    command = fix.replace("PROGRAM", f"{program('examples/sum')} --ms 50")
+    assert " 0 wrong" in execute(["sh", "-c", command]).stdout
 
 
 def test_more_nodes_than_cores(get_lab, program):
