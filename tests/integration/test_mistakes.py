@@ -176,6 +176,11 @@ IN_A_LAB = [
         "fix: use btl_hikyaku_port",
     ),
     (
+        "lab mpirun --lab {memif} --mpi mpich -np 2 -x FOO=1 {build}/tests/mpi/mpi_digest",
+        "-x is an option of Open MPI",
+        "fix: write -genv NAME VALUE",
+    ),
+    (
         "learn --lab {memif} --backend af_xdp",
         "has the wire memif",
         "lab up --lab {memif} --wire veth",

@@ -67,7 +67,8 @@ def _names_up() -> list[str]:
 
 def _not_up(name: str, make: str) -> HikyakuError:
     """The error for a lab @name that is not up, which the command @make would make."""
-    near = get_close_matches(name, _names_up(), n=1)
+    up = _names_up()
+    near = up if len(up) == 1 else get_close_matches(name, up, n=1)
     fix = f"use --lab {near[0]}; or make another lab: {make}" if near else make
     return HikyakuError(not_up(name), fix)
 

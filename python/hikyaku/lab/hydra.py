@@ -29,10 +29,13 @@ split_command, rank_count = GRAMMAR.split_command, GRAMMAR.rank_count
 
 def check(options: list[str]) -> None:
     """Raises an error if @options have what only Open MPI has."""
-    if "mca" in GRAMMAR.names(options):
+    given = GRAMMAR.names(options)
+    if "mca" in given:
         raise HikyakuError(
             "--mca is an option of Open MPI", "set FI_HIKYAKU_… in the environment: man fi_hikyaku"
         )
+    if "x" in given:
+        raise HikyakuError("-x is an option of Open MPI", "write -genv NAME VALUE")
 
 
 def command(
