@@ -33,8 +33,8 @@ __attribute__((noreturn)) void hk_promote_abort(const char *cause)
 	abort();
 }
 
-/* Ends a program of another MPI: its MPI_Comm does not lead to what we read. A process
- * without MPI, such as a launcher, gets Open MPI's PMPI_Init with us, and runs on. */
+/* Ends a program of another MPI: its MPI_Comm does not lead to what we read. A process without MPI,
+ * such as a launcher, gets Open MPI's PMPI_Init with us, and runs on. */
 static void refuse_other_mpis(void)
 {
 	Dl_info theirs, ours;
@@ -44,8 +44,7 @@ static void refuse_other_mpis(void)
 		return;
 	fprintf(stderr,
 		"hikyaku_halo: this program calls MPI in %s, and the promoter works with Open "
-		"MPI's "
-		"in %s only; fix: run it without LD_PRELOAD=libhikyaku_halo.so\n",
+		"MPI's in %s only; fix: run it without LD_PRELOAD=libhikyaku_halo.so\n",
 		theirs.dli_fname, ours.dli_fname);
 	_exit(1);
 }

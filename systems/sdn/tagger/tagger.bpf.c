@@ -16,7 +16,6 @@
  */
 /* clang-format off: bpf_helpers.h needs the types of bpf.h */
 #include <linux/bpf.h>
-#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 /* clang-format on */
 
