@@ -77,8 +77,6 @@ static const struct {
 	 "(default: 16 KiB, or 64 KiB with UDP sockets)"},
 };
 
-static const char *wrong_bool; /* the parameter of which libfabric has refused the value */
-
 /* libfabric takes a number that is none for 0. */
 static bool is_number(const char *variable)
 {
@@ -96,13 +94,15 @@ int hk_fi_params_check(struct hk_error *err)
 	static const char prefix[] = "FI_HIKYAKU_";
 	char variable[HK_ARRAY_LEN(list)][40];
 	const char *known[HK_ARRAY_LEN(list)];
+	int value;
 
 	for (size_t i = 0; i < HK_ARRAY_LEN(list); i++) {
 		snprintf(variable[i], sizeof(variable[i]), "%s%s", prefix, list[i].name);
 		for (char *c = variable[i]; *c; c++)
 			*c = (char)toupper((unsigned char)*c);
 		known[i] = variable[i] + strlen(prefix);
-		if (list[i].name == wrong_bool)
+		if (list[i].type == FI_PARAM_BOOL &&
+		    hk_fi_libfabric.param_get(&hk_fi_provider, list[i].name, &value) == -FI_EINVAL)
 			return hk_error_set(err, -EINVAL, "%s is neither yes nor no; fix: 1 or 0",
 					    variable[i]);
 		if (list[i].type == FI_PARAM_INT && !is_number(variable[i]))
@@ -182,10 +182,7 @@ __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void)
 	for (size_t i = 0; i < HK_ARRAY_LEN(list); i++) {
 		hk_fi_libfabric.param_define(&hk_fi_provider, list[i].name, list[i].type, "%s",
 					     list[i].help);
-		int rc = hk_fi_libfabric.param_get(&hk_fi_provider, list[i].name, list[i].value);
-
-		if (rc && rc != -FI_ENODATA)
-			wrong_bool = list[i].name;
+		(void)hk_fi_libfabric.param_get(&hk_fi_provider, list[i].name, list[i].value);
 	}
 	return &hk_fi_provider;
 }
