@@ -61,7 +61,7 @@ def test_wrong_lists_of_interfaces(run, lists, says):
         (
             "if_include",
             "nope",
-            "all 2 ranks are on one node: they talk by Open MPI's shared memory",
+            "all 2 ranks are on one node: they talk by Open MPI's shared memory\n",
         ),
         ("mode", "hybrd", 'btl_hikyaku_mode: there is no mode "hybrd"; fix: inline, hybrid'),
     ],

@@ -60,6 +60,13 @@ def test_the_fix_is_the_same_command(command, monkeypatch):
     assert error.fix == f"hikyaku {command} --lab red"
 
 
+def test_a_node_without_ranks_is_named():
+    """Another node of its lab may have some."""
+    where = [Place(Path(f"/{node}"), None, node) for node in ("node0", "node1")]
+    assert "runs in lab 'red'" in str(nobody("stats", where, "red"))
+    assert "runs on node1 of lab 'red'" in str(nobody("stats", where[1:], "red"))
+
+
 def test_without_a_daemon(call):
     for options in ([], ["--json"], ["--prometheus"]):
         done = call("stats", *options)

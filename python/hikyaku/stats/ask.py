@@ -18,6 +18,7 @@ class Place:
 
     base: Path  # directory of the daemons' run directories
     netns: Path | None  # of the ranks; None: this process's own
+    node: str = ""  # of a lab
 
 
 def places(lab: str | None, node: str | None = None) -> list[Place]:
@@ -29,8 +30,8 @@ def places(lab: str | None, node: str | None = None) -> list[Place]:
     found = Lab.find(lab, shown=True)
     nodes = [found.node(node)] if node else found.topology.nodes
     return [
-        Place(found.node_directory(node.name) / "run", network.NETNS_DIR / node.netns)
-        for node in nodes
+        Place(found.node_directory(each.name) / "run", network.NETNS_DIR / each.netns, each.name)
+        for each in nodes
     ]
 
 
@@ -62,8 +63,9 @@ def nobody(command: str, where: Sequence[Place], lab: str | None) -> HikyakuErro
     from ..lab import all_names, other_labs
 
     if lab is not None:
+        at = f"on {where[0].node} of" if len(where) == 1 else "in"
         return HikyakuError(
-            f"no hikyakud and no rank of Open MPI runs in lab '{lab}'; others have no counters",
+            f"no hikyakud and no rank of Open MPI runs {at} lab '{lab}'; others have no counters",
             f"start a job in another terminal: hikyaku lab mpirun --lab {lab} -np 2 PROGRAM",
         )
     names = {*all_names(), *(known.name for known in other_labs())}
