@@ -11,8 +11,8 @@ PAGE = (ROOT / "docs/library.md").read_text()
 
 
 def test_hello_on_two_nodes(outputs, lab_name):
-    (lines,) = re.findall(r"^```\n(./hikyaku lab up.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    before_down, down = lines.split("./hikyaku lab down")
+    (lines,) = re.findall(r"^```\n(./hikyaku lab down.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    before_down, down = lines.rsplit("./hikyaku lab down", 1)
     (outputs / "hello").symlink_to(build_dir() / "examples/hello/hello")
     env = {**os.environ, "HIKYAKU_LAB": lab_name("library")}
     lines = before_down.replace("/tmp/hello", str(outputs / "wire"))

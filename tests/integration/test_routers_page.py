@@ -26,9 +26,10 @@ def bounce() -> str:
 def p2p() -> str:
     """The same lines, with the changes that the page names."""
     (start,) = START.findall(block("To try mode p2p", "## The route file"))
-    first, rest = bounce().split("\n", 1)
-    assert "add `--huge 64` to its first line" in PAGE
-    return f"{first} --huge 64\n" + START.sub(lambda _: start, rest)
+    up = "./hikyaku lab up --wire veth --nodes 3 --ports 2"
+    assert "add `--huge 64` to its `lab up`" in PAGE
+    assert up in bounce()
+    return START.sub(lambda _: start, bounce().replace(up, f"{up} --huge 64"))
 
 
 @pytest.mark.parametrize("lines", [bounce, p2p])
