@@ -337,6 +337,11 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
         click.echo(json.dumps({**status, **topology, "jobs": jobs}, indent=1))
         return
     console = Console(emoji=False)
+    # faults first: what follows fills a screen
+    if status["separated"]:
+        console.print(f"[red]{escape(status['separated']['text'])}[/]", highlight=False)
+    for text in status["refused_switches"].values():
+        console.print(f"not used: {escape(text)}")
     table = Table(title=f"switches of {client.address}")
     kinds = ("rules", "exact", "by_port", "masked", "groups", "refused")
     for column in ("switch", "ports", *kinds):
@@ -358,10 +363,6 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
     _show_nodes(console, topology["hosts"])
     for job in jobs:
         console.print(f"job {job['job']} {escape(job['name'])}: {len(job['ranks'])} ranks")
-    if status["separated"]:
-        console.print(f"[red]{escape(status['separated']['text'])}[/]", highlight=False)
-    for text in status["refused_switches"].values():
-        console.print(f"not used: {escape(text)}")
     for event in status["events"][-LAST_EVENTS:]:
         when = time.strftime("%H:%M:%S", time.localtime(event["time"]))
         console.print(f"[dim]{when}[/] {escape(event['text'])}", highlight=False)

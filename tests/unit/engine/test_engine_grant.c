@@ -166,6 +166,29 @@ TEST(a_new_sender_has_its_window)
 	CHECK_CMP(may, >, 6 * LONG); /* it is not new any more */
 }
 
+/* A window does not split an eager message: one of 20 KiB comes whole, and a longer one does not. */
+TEST(a_window_does_not_split_an_eager_message)
+{
+	for (uint32_t more = 0; more < 2; more++) {
+		RIG(g);
+		uint32_t psn = 0, may = 0;
+
+		switched(&g);
+		rig_bulk(&g, 2, psn++, LONG);
+		rig_grant(&g, 2, 0, 1 << 20);
+		rig_add(&g, 3);
+		rig_grant(&g, 3, 0, (20u << 10) + more);
+		rig_poll(&g);
+		CHECK_EQ(granted_to(&g, 3), 0); /* peer 2 has all */
+		for (; may == 0; may = granted_to(&g, 3)) {
+			CHECK_CMP(psn, <, 64);
+			rig_bulk(&g, 2, psn++, LONG);
+			rig_poll(&g);
+		}
+		CHECK_EQ(may, more ? 4 * LONG : 20u << 10);
+	}
+}
+
 /* The next quantum rides on an acknowledgement while nobody else waits. */
 TEST(a_lone_sender_need_not_ask_again)
 {
