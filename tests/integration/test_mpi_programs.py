@@ -170,10 +170,11 @@ def test_silent_rank_is_named_with_its_host(run, lab):
 def test_programs_find_corruption_if_checksums_are_off(run):
     """With bit errors and without CRC, wrong bytes reach a program, which reports their place. If a
     bit error hits Open MPI's own header, a message matches no receive, and the watchdog ends the
-    program. The test then tries another seed."""
+    program. The test then tries another seed. Most bytes are content, so with few errors the first
+    one hits content in 19 runs of 20."""
     outputs = []
-    for seed in range(1000, 1150, 10):
-        errors = {"faults": "corrupt=0.2", "seed": seed}
+    for seed in range(1000, 1060, 10):
+        errors = {"faults": "corrupt=0.01", "seed": seed}
         result = run(LABS[0], "digest --rounds 20", **errors, limit=30, watchdog=2)
         assert result.returncode != 0
         outputs.append(result.stderr)
