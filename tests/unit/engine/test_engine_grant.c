@@ -166,7 +166,7 @@ TEST(a_new_sender_has_its_window)
 	CHECK_CMP(may, >, 6 * LONG); /* it is not new any more */
 }
 
-/* A window does not split an eager message: one of 20 KiB comes whole, and a longer one does not. */
+/* A window does not split an eager message of 20 KiB. It does split a longer one. */
 TEST(a_window_does_not_split_an_eager_message)
 {
 	for (uint32_t more = 0; more < 2; more++) {

@@ -237,7 +237,7 @@ TEST(a_forgotten_grant_is_told_again)
 	g.now += 249 * HK_USEC;
 	rig_grant(&g, 2, 0, 3000);
 	CHECK_EQ(rig_poll(&g), 0);
-	g.now += 2 * HK_USEC;
+	g.now += HK_USEC;
 	rig_grant(&g, 2, 0, 3000);
 	CHECK_EQ(rig_poll(&g), 1);
 	CHECK_EQ(granted_to(&g, 2), 3000);
@@ -247,4 +247,22 @@ TEST(a_forgotten_grant_is_told_again)
 	rig_grant(&g, 2, 0, 0); /* which asks for nothing */
 	CHECK_EQ(rig_poll(&g), 0);
 	CHECK_EQ(g.e->grant.out, 3000);
+}
+
+/* So must one that wants more by then, though the budget has no room for that. */
+TEST(a_forgotten_grant_is_told_again_to_one_that_wants_more)
+{
+	RIG(g);
+	switched(&g);
+	rig_grant(&g, 2, 0, 3000);
+	rig_add(&g, 3);
+	rig_poll(&g);
+	g.now += 249 * HK_USEC;
+	rig_grant(&g, 3, 0, 1 << 20);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK_CMP(g.e->grant.out, >, BUDGET - 6000);
+	g.now += HK_USEC;
+	rig_grant(&g, 2, 0, 9000);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK_EQ(granted_to(&g, 2), 3000);
 }
