@@ -6,6 +6,8 @@ lab `default`. The commands of `sdn` have no such default, so the page must name
 
 import os
 import re
+import subprocess
+from pathlib import Path
 
 from execute import execute
 from hikyaku.checkout import ROOT
@@ -17,21 +19,25 @@ PAGE = (ROOT / "docs/sdn.md").read_text()
 BLOCKS = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_first_commands(outputs, lab_name):
-    lines = BLOCKS[0]
-    name = lab_name("sdn-commands")
-    env = {**os.environ, "HIKYAKU_LAB": name}
-    end = f"./hikyaku sdn stop --lab {name}\n./hikyaku lab down\n"
-    script = lines.replace("--lab default", f"--lab {name}") + end
+def execute_in(name: str, lines: str, directory: Path) -> subprocess.CompletedProcess:
+    """Executes @lines of the page, whose lab is `default`, with the lab @name."""
+    script = lines.replace("--lab default", f"--lab {name}")
     script = script.replace("./hikyaku sdn", "env -u HIKYAKU_LAB ./hikyaku sdn")
-    done = execute(["sh", "-euc", script], timeout=300, cwd=outputs, env=env)
+    env = {**os.environ, "HIKYAKU_LAB": name}
+    return execute(["sh", "-euc", script], timeout=300, cwd=directory, env=env)
+
+
+def test_the_first_commands(outputs, lab_name):
+    name = lab_name("sdn-commands")
+    end = "./hikyaku sdn stop --lab default\n./hikyaku lab down\n"
+    done = execute_in(name, BLOCKS[0] + end, outputs)
     assert done.stdout.count('"metric":"bcast_ms"') == 3, "the program of each lab mpirun"
 
 
 def test_links_with_a_limit(outputs, lab_name):
     (script,) = [block for block in BLOCKS if '"mbit"' in block]
     name = lab_name("sdn-limits")
-    execute(["sh", "-euc", script], cwd=outputs, env={**os.environ, "HIKYAKU_LAB": name})
+    execute_in(name, script, outputs)
     topology = Lab.find(name).topology
     rates = {link.name: link.mbit for link in (*topology.wiring.links, *topology.wiring.access)}
     assert rates == {"a-b": 100, "node0-a": 0, "node1-b": 50}
