@@ -122,6 +122,8 @@ int main(int argc, char **argv)
 	hk_peer peer;
 
 	if (argc < 3 || argc > 4 || (!server && strcmp(argv[2], "client") != 0)) {
+		if (argc > 2 && !server && strcmp(argv[2], "client") != 0)
+			fprintf(stderr, "hello: '%s' is neither server nor client\n", argv[2]);
 		fprintf(stderr, "usage: hello PREFIX server|client [PORT]\n"
 				"Files of the two processes begin with PREFIX. Example:\n"
 				"  hello /tmp/hello server & hello /tmp/hello client\n");

@@ -180,14 +180,25 @@ def test_wrong_options(tmp_path: Path, program) -> None:
     (tmp_path / "routes").write_text("route 10.0.0.0/8 via 10.0.0.1 port 7\n")
     base = [program("systems/devmem/nic/hk_nic"), "--dir", tmp_path, "--routes"]
     base += [tmp_path / "routes", "--nics", "2"]
-    for words in (
-        ["--variant", "wr"],
-        ["--variant", "wr", "--id", "2"],
-        ["--variant", "wr", "--id", "1", "--id", "1"],
-        ["--variant", "xy", "--id", "1"],
-        ["--variant", "wr", "--host"],
-        ["--variant", "pktpit", "--host", "--id", "1"],
-    ):
-        assert "usage: " in execute([*base, *words], code=2).stderr, words
+    for words, said in {
+        "": "--variant is missing; fix: --variant wr",
+        "--variant wr": "--id is missing; fix: --id I",
+        "--variant wr --id 2": "an --id is not below --nics; fix: ",
+        "--variant wr --id 1 --id 1": "--id 1 twice; fix: leave one out",
+        "--variant wr --id 0 --id 1 --port memif:id=0": "several NICs cannot share a --port; fix: ",
+        "--variant xy --id 1": "there is no variant 'xy'; fix: --variant wr, rd, bn or pktpit",
+        "--variant wr --host": "only variant pktpit has a --host; fix: ",
+        "--variant pktpit --host --id 1": "a --host is not a NIC; fix: leave out --id",
+        "--variant wr --id 1 --frames many": "--frames many; fix: a number from 0 to ",
+        "--nics 9 --variant wr --id 1": "--nics 9; fix: a number from 1 to ",
+        "--variant wr --id 1 more": "unexpected argument 'more'\nusage: ",
+    }.items():
+        assert f"hk_nic: {said}" in execute([*base, *words.split()], code=2).stderr, words
+    alone = base[:1]
+    for missing in ("nics", "dir", "routes"):
+        words = ["--variant", "wr", "--nics", "2", "--dir", "x", "--routes", "y"]
+        at = words.index(f"--{missing}")
+        said = execute([*alone, *words[:at], *words[at + 2 :]], code=2).stderr
+        assert f"hk_nic: --{missing} is missing; fix: " in said
     done = execute([*base, "--variant", "wr", "--id", "1"], code=1)
     assert "routes:1: port 7" in done.stderr

@@ -200,14 +200,46 @@ static int host_main(const struct hk_nic_options *o, bool yield)
 	return rc ? fail(&err) : 0;
 }
 
-static bool number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
+/* ---- options ------------------------------------------------------------------------------- */
+
+static bool number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
 	char *end;
 
 	errno = 0;
 	unsigned long long v = strtoull(text, &end, 10);
 	*out = v;
-	return text[0] >= '0' && text[0] <= '9' && !*end && !errno && v >= min && v <= max;
+	if (text[0] >= '0' && text[0] <= '9' && !*end && !errno && v >= min && v <= max)
+		return true;
+	fprintf(stderr, "hk_nic: --%s %s; fix: a number from %" PRIu64 " to %" PRIu64 "\n", option,
+		text, min, max);
+	return false;
+}
+
+/* Returns why options do not fit each other, and the fix. NULL: they do.
+ * @ids: how many NICs this process is; @seen: a bit for each. */
+static const char *wrong(const struct hk_nic_options *o, int variant, bool host, unsigned ids,
+			 unsigned seen)
+{
+	if (variant < 0)
+		return "--variant is missing; fix: --variant wr, rd, bn or pktpit";
+	if (!o->nics)
+		return "--nics is missing; fix: --nics N, the number of NICs in all processes";
+	if (!o->dir)
+		return "--dir is missing; fix: --dir DIR, the same for all processes";
+	if (!o->routes)
+		return "--routes is missing; fix: --routes FILE, in the form of docs/routers.md";
+	if (host && variant != HK_NIC_PKTPIT)
+		return "only variant pktpit has a --host; fix: --variant pktpit, or no --host";
+	if (host && (ids || o->wire.port))
+		return "a --host is not a NIC; fix: leave out --id and --port";
+	if (!host && !ids)
+		return "--id is missing; fix: --id I, from 0 on, for each NIC of this process";
+	if (!host && seen >> o->nics)
+		return "an --id is not below --nics; fix: count the ids from 0";
+	if (!host && ids > 1 && o->wire.port)
+		return "several NICs cannot share a --port; fix: a process for each --id";
+	return NULL;
 }
 
 int main(int argc, char **argv)
@@ -247,22 +279,36 @@ int main(int argc, char **argv)
 	};
 	struct hk_nic_options o = {.wait_ms = 10000, .wire.networks = 1};
 	unsigned id[HK_NICS], ids = 0, seen = 0;
-	int variant = -1, c;
+	int variant = -1, c, at = 0;
 	bool valid = true, yield = false, host = false;
 	uint64_t v = 0;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+	while ((c = getopt_long(argc, argv, "", options, &at)) >= 0) {
+		const char *name = options[at].name;
+
 		if (c == OPTION_VARIANT) {
 			variant = hk_nic_variant_parse(optarg);
+			if (variant < 0) {
+				fprintf(stderr,
+					"hk_nic: there is no variant '%s'; fix: --variant wr, rd, "
+					"bn or pktpit\n",
+					optarg);
+				valid = false;
+			}
 		} else if (c == OPTION_NICS) {
-			valid &= number(optarg, 1, HK_NICS, &v);
+			valid &= number(name, optarg, 1, HK_NICS, &v);
 			o.nics = (unsigned)v;
 		} else if (c == OPTION_ID) {
-			valid &= number(optarg, 0, HK_NICS - 1, &v);
-			valid &= ids < HK_NICS && !(seen & 1u << v);
-			seen |= 1u << v;
-			if (valid)
+			valid &= number(name, optarg, 0, HK_NICS - 1, &v);
+			if (valid && seen & 1u << v) {
+				fprintf(stderr, "hk_nic: --id %u twice; fix: leave one out\n",
+					(unsigned)v);
+				valid = false;
+			}
+			if (valid) {
+				seen |= 1u << v;
 				id[ids++] = (unsigned)v;
+			}
 		} else if (c == OPTION_DIR) {
 			o.dir = optarg;
 		} else if (c == OPTION_ROUTES) {
@@ -270,32 +316,39 @@ int main(int argc, char **argv)
 		} else if (c == OPTION_PORT) {
 			o.wire.port = optarg;
 		} else if (c == OPTION_FRAMES) {
-			valid &= number(optarg, 0, UINT64_C(1) << 40, &o.wire.frames);
+			valid &= number(name, optarg, 0, UINT64_C(1) << 40, &o.wire.frames);
 		} else if (c == OPTION_EXPECT) {
-			valid &= number(optarg, 0, UINT64_C(1) << 40, &o.wire.expect);
+			valid &= number(name, optarg, 0, UINT64_C(1) << 40, &o.wire.expect);
 		} else if (c == OPTION_SINGLE) {
 			o.wire.single = true;
 		} else if (c == OPTION_NETWORKS) {
-			valid &= number(optarg, 1, HK_NICS, &v);
+			valid &= number(name, optarg, 1, HK_NICS, &v);
 			o.wire.networks = (unsigned)v;
 		} else if (c == OPTION_PREFIXES) {
-			valid &= number(optarg, 0, 1500000, &v);
+			valid &= number(name, optarg, 0, 1500000, &v);
 			o.wire.prefixes = (unsigned)v;
 		} else if (c == OPTION_WAIT) {
-			valid &= number(optarg, 1, 3600000, &v);
+			valid &= number(name, optarg, 1, 3600000, &v);
 			o.wait_ms = (unsigned)v;
 		} else if (c == OPTION_YIELD) {
 			yield = true;
 		} else if (c == OPTION_HOST) {
 			host = true;
-		} else {
-			valid = false;
+		} else { /* getopt_long() has named it */
+			return usage(argv[0]);
 		}
 	}
-	if (!valid || variant < 0 || !o.nics || !o.dir || !o.routes || optind != argc ||
-	    (host ? variant != HK_NIC_PKTPIT || ids || o.wire.port
-		  : !ids || seen >> o.nics || (ids > 1 && o.wire.port)))
+	if (!valid)
+		return 2;
+	if (optind != argc) {
+		fprintf(stderr, "hk_nic: unexpected argument '%s'\n", argv[optind]);
 		return usage(argv[0]);
+	}
+	const char *text = wrong(&o, variant, host, ids, seen);
+	if (text) {
+		fprintf(stderr, "hk_nic: %s\n", text);
+		return 2;
+	}
 	o.variant = (enum hk_nic_variant)variant;
 	o.wire.wait_ms = o.wait_ms;
 	struct sigaction act = {.sa_handler = on_signal};

@@ -63,6 +63,8 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
 	}
+	if (argc > 1)
+		fprintf(stderr, "hk_devmem: there is no command '%s'\n", argv[1]);
 	fprintf(stderr, "usage: hk_devmem COMMAND [OPTION...]; commands:");
 	for (size_t i = 0; i < HK_ARRAY_LEN(commands); i++)
 		fprintf(stderr, " %s", commands[i].name);
