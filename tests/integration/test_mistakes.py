@@ -213,6 +213,11 @@ IN_A_LAB = [
     ("learn --lab {veth} --nodes 4 --backend raw", "lab has 1; fix: /", "--ranks-per-node 2"),
     ("lab mpirun --lab {memif} -np 2 -x LD_PRELOAD= true", "preloads nothing", "hikyaku env)"),
     (
+        "lab mpirun --lab {memif} -np 2 -x LD_PRELOAD=no/promoter.so true",
+        "there is no file 'no/promoter.so'",
+        "-x LD_PRELOAD=$HIKYAKU_PROMOTER",
+    ),
+    (
         "lab mpirun --lab {memif} -np 2 -x HIKYAKU_RTC_BACKEND=af_xdp true",
         "has the wire memif, which af_xdp cannot use",
         "--wire veth",

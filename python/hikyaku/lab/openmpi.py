@@ -129,13 +129,23 @@ def exported(options: list[str]) -> dict[str, str]:
 
 
 def check_exports(options: list[str]) -> None:
-    """Raises an error if mpirun's @options preload nothing. That comes of a variable that the shell
-    does not know, such as a misspelt one, and the ranks would run without the promoter."""
-    if exported(options).get("LD_PRELOAD") == "":
+    """Raises an error if @options preload nothing, or a file that does not exist. ld.so goes on
+    without it, and the ranks would run without the promoter. Nothing comes of a variable that the
+    shell does not know, such as a misspelt one."""
+    preloaded = exported(options).get("LD_PRELOAD")
+    if preloaded == "":
         raise HikyakuError(
             "-x LD_PRELOAD= preloads nothing: the variable in it is not set in this shell",
             'eval "$(hikyaku env)", which sets HIKYAKU_PROMOTER, and check the spelling',
         )
+    elsewhere = Path(option(options, {"wdir", "wd"}) or "")
+    for path in re.split("[ :]", preloaded or ""):
+        # ld.so replaces $ORIGIN, $LIB and $PLATFORM
+        if "/" in path and "$" not in path and not (elsewhere / path).exists():
+            raise HikyakuError(
+                f"-x LD_PRELOAD={preloaded}: there is no file '{path}'",
+                'eval "$(hikyaku env)", then: -x LD_PRELOAD=$HIKYAKU_PROMOTER',
+            )
 
 
 def _check_parameter(name: str) -> None:
