@@ -238,7 +238,7 @@ class Views:
             else:
                 known = sorted({names.full(mac) for mac in self.c.network.graph.hosts} - {""})
                 near = get_close_matches(text, known, n=3, cutoff=0.7)
-                fix = " or ".join(near) or "a name or address of /v1/topology"
+                fix = " or ".join(near) or "a name or address that hikyaku sdn status shows"
                 said = f"{bad}, nor a host's name; fix: give {fix}"
             raise Refused(400, f"{what}: {said}") from None
 
