@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,22 +68,23 @@ TEST(closed_and_left)
 TEST(inherited_connection)
 {
 	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "1"));
+	pid_t *orphan = mmap(NULL, sizeof(*orphan), PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(orphan != MAP_FAILED);
 	pid_t pid = child_fork();
 	if (pid == 0) {
 		rig_attach(0x30, 0, 1);
-		if (fork() == 0)
+		pid_t own = fork();
+		if (own == 0)
 			pause();
+		*orphan = own;
 		_exit(0);
 	}
 	child_ends_well(pid);
 	rig_status_has("default", "\"state\": \"free\"");
-	/* the orphan is now a child of this process */
-	pid_t daemon = rig_daemon_pid("default"), last = 0, child[8];
-	unsigned n = process_children(getpid(), child, HK_ARRAY_LEN(child));
-	for (unsigned i = 0; i < HK_MIN(n, HK_ARRAY_LEN(child)); i++)
-		if (child[i] != daemon && child[i] > last)
-			last = child[i];
-	kill(last, SIGKILL);
+	CHECK_CMP(*orphan, >, 0);
+	kill(*orphan, SIGKILL); /* a child of this process now */
+	munmap(orphan, sizeof(*orphan));
 	rig_stop("default");
 }
 
@@ -93,8 +95,9 @@ TEST(leave_waits)
 	struct fake_memory *mem = rig_memory(hk_hostd_client_lease(h));
 	struct fake_worker *f = &mem->worker[0];
 	atomic_store(&f->stay, 1);
-	CHECK_EQ(hk_hostd_client_ready(h, (char *)f + 1, RIG_WAIT_MS, ERR),
-		 -EPROTO); /* not aligned */
+	int rc = hk_hostd_client_ready(h, (char *)f + 1, RIG_WAIT_MS, ERR); /* not aligned */
+
+	CHECK_MSG(rc == -EPROTO, "%d: %s", rc, hk_test_err.text);
 	hk_hostd_client_close(h);
 	rig_stop(rig_job(0x40));
 	rig_all_gone();
