@@ -113,6 +113,7 @@ static void exchange(const char *dir, const char *name, const struct hk_peer_add
 int main(int argc, char **argv)
 {
 	bool server = argc > 2 && strcmp(argv[2], "server") == 0;
+	bool client = argc > 2 && strcmp(argv[2], "client") == 0;
 	const char *me = server ? "server" : "client", *other = server ? "client" : "server";
 	struct hk_worker_config cfg;
 	struct hk_peer_addr mine, theirs;
@@ -121,8 +122,8 @@ int main(int argc, char **argv)
 	char spec[256], memory[64] = "";
 	hk_peer peer;
 
-	if (argc < 3 || argc > 4 || (!server && strcmp(argv[2], "client") != 0)) {
-		if (argc > 2 && !server && strcmp(argv[2], "client") != 0)
+	if (argc > 4 || (!server && !client)) {
+		if (argc > 2 && !server && !client)
 			fprintf(stderr, "hello: '%s' is neither server nor client\n", argv[2]);
 		fprintf(stderr, "usage: hello PREFIX server|client [PORT]\n"
 				"Files of the two processes begin with PREFIX. Example:\n"
